@@ -1,0 +1,81 @@
+//! Links and `..` inside a tree, with the answers the jail gives on disk.
+//!
+//! An absolute link target is a path of some machine, not of the workspace: following one is an escape,
+//! as on disk, so that a tree behaves the same wherever it stands.
+
+use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::path::{RawPath, WsPath};
+use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
+use std::collections::VecDeque;
+
+/// Links followed before a path counts as a loop; the kernel's number.
+pub const MAX_LINKS: usize = 40;
+
+/// Whether the last name of a path, if it is a link, is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// Act on what the link leads to.
+    Yes,
+    /// Act on the link itself.
+    No,
+}
+
+/// Where a path ends: its canonical form, what stands there, and whether its parent exists.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The path without links (but for the leaf, with [`Follow::No`]).
+    pub path: WsPath,
+    /// What stands there.
+    pub entry: Option<Entry>,
+}
+
+/// Resolves `parts` (which may hold `..`) from the root of `tree`.
+///
+/// Missing directories in the middle are kept as written, so that a writer can create them.
+pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: Follow) -> Result<Resolved> {
+    let mut todo: VecDeque<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
+    let root = Entry::Directory { tree: tree.clone(), mode: DIRECTORY_MODE };
+    let mut stack: Vec<(WsPath, Option<Entry>)> = vec![(WsPath::root(), Some(root))];
+    let mut links = 0;
+    while let Some(part) = todo.pop_front() {
+        let Some((path, here)) = stack.last().cloned() else { break };
+        if part == b".." {
+            if stack.len() == 1 {
+                let kind = if links == 0 { ErrorKind::PathEscape } else { ErrorKind::SymlinkEscape };
+                return Err(Error::new(kind, "the path leaves the workspace"));
+            }
+            if here.is_none() {
+                return Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory").at(&path));
+            }
+            if !matches!(here, Some(Entry::Directory { .. })) {
+                return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&path));
+            }
+            stack.pop();
+            continue;
+        }
+        let entry = match &here {
+            Some(Entry::Directory { tree, .. }) => tree.entries()?.get(part.as_slice()).cloned(),
+            Some(_) => return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&path)),
+            None => None,
+        };
+        if let Some(Entry::Symlink { target }) = &entry
+            && (follow == Follow::Yes || !todo.is_empty())
+        {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Error::new(ErrorKind::SymlinkLoop, "too many levels of symbolic links"));
+            }
+            if target.starts_with(b"/") {
+                return Err(Error::new(ErrorKind::SymlinkEscape, "the link leads out of the workspace"));
+            }
+            let raw = RawPath::parse(target)?;
+            for part in raw.parts().collect::<Vec<_>>().into_iter().rev() {
+                todo.push_front(part.to_vec());
+            }
+            continue;
+        }
+        stack.push((path.join(&part), entry));
+    }
+    let (path, entry) = stack.pop().ok_or_else(|| Error::new(ErrorKind::Bug, "an empty resolver stack"))?;
+    Ok(Resolved { path, entry })
+}

@@ -1,0 +1,485 @@
+//! One change at a time: the lock, the record, the change, the mark.
+
+use super::{DEFAULT_AUTHOR, EXTERNAL_AUTHOR, Files, LOCK_TIMEOUT, Track, Workspace, now_ns};
+use crate::core::cancel::Work;
+use crate::core::content::{Content, ObjectId};
+use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::flock::Flock;
+use crate::core::fs::{Captured, PutMode, Skipped};
+use crate::core::path::WsPath;
+use crate::core::store::checkpoint::{CheckpointKind, Details};
+use crate::core::store::past::{NewCheckpoint, Past};
+use crate::core::store::record::{MutationKind, Record, Status};
+use crate::core::tree::diff::{Change, diff, expand};
+use crate::core::tree::resolve::Follow;
+use crate::core::tree::{Entry, Kind, Tree};
+use parking_lot::MutexGuard;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The right to change a workspace, held until dropped.
+pub(super) struct Changing<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) past: MutexGuard<'a, Box<dyn Past>>,
+    pub(super) work: &'a Work,
+    _state: Option<Flock>,
+    _root: Option<Flock>,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.workspace.inner.holder.store(0, Ordering::Release);
+    }
+}
+
+/// What a record says beside its changes.
+pub(super) struct Said<'a> {
+    pub(super) kind: MutationKind,
+    pub(super) author: Option<&'a str>,
+    pub(super) source: Option<WsPath>,
+    pub(super) checkpoint: Option<ObjectId>,
+}
+
+impl Workspace {
+    /// Waits for the right to change things, and notices what others did meanwhile.
+    pub(super) fn change<'a>(&'a self, work: &'a Work) -> Result<Changing<'a>> {
+        if self.is_read_only() {
+            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
+        }
+        self.hold(work)
+    }
+
+    /// As [`Workspace::change`], for reading the past: a read-only handle may.
+    pub(super) fn hold<'a>(&'a self, work: &'a Work) -> Result<Changing<'a>> {
+        self.check_open()?;
+        let past = self.lock_past(work)?;
+        let root = self.files().hold(work, LOCK_TIMEOUT)?;
+        let state = past.hold(work, LOCK_TIMEOUT)?;
+        let mut changing = Changing { workspace: self, past, work, _state: state, _root: root };
+        if changing.past.refresh()? {
+            changing.finish_interrupted()?;
+        }
+        Ok(changing)
+    }
+
+    fn lock_past<'a>(&'a self, work: &Work) -> Result<MutexGuard<'a, Box<dyn Past>>> {
+        let inner = &self.inner;
+        let own = std::process::id();
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            if let Some(past) = inner.past.try_lock_for(Duration::from_millis(20)) {
+                inner.holder.store(own, Ordering::Release);
+                return Ok(past);
+            }
+            work.check()?;
+            let holder = inner.holder.load(Ordering::Acquire);
+            if holder != 0 && holder != own {
+                return Err(Error::new(
+                    ErrorKind::UsedAfterFork,
+                    "this process was forked while another thread was changing the workspace",
+                ));
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(ErrorKind::LockTimeout, "another thread holds the workspace"));
+            }
+        }
+    }
+
+    /// Finishes what a killed process left half done.
+    pub(super) fn recover(&self, work: &Work) -> Result<()> {
+        let mut changing = self.hold(work)?;
+        changing.finish_interrupted()
+    }
+
+    /// Brings a memory workspace back to where its store last saw it.
+    pub(super) fn restore_memory(&self) -> Result<()> {
+        let Files::Memory(memory) = &self.inner.files else { return Ok(()) };
+        let work = Work::default();
+        let mut changing = self.hold(&work)?;
+        let Some(head) = changing.past.head() else { return Ok(()) };
+        memory.set_tree(changing.past.tree(&head)?);
+        for record in changing.past.records(head.details.cursor)? {
+            if record.status == Status::Applied {
+                changing.redo(&record)?;
+            }
+        }
+        changing.past.settle()
+    }
+}
+
+impl Changing<'_> {
+    /// Makes sure there is a state to go back to before anything changes.
+    pub(super) fn ensure_baseline(&mut self) -> Result<()> {
+        if self.past.head().is_some() {
+            return Ok(());
+        }
+        let captured = self.capture()?;
+        self.commit(&captured, CheckpointKind::Baseline, Some("baseline".to_owned()), DEFAULT_AUTHOR, None)?;
+        Ok(())
+    }
+
+    /// Writes the record, makes the change, and says that it happened; or leaves everything as it was.
+    pub(super) fn record(
+        &mut self,
+        said: &Said<'_>,
+        changes: Vec<Change>,
+        act: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let undo = changes.clone();
+        self.record_with_undo(said, changes, undo, act)
+    }
+
+    fn record_with_undo(
+        &mut self,
+        said: &Said<'_>,
+        changes: Vec<Change>,
+        undo: Vec<Change>,
+        act: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let workspace = self.workspace;
+        self.record_or(said, changes, act, move || put_back(workspace, &undo))
+    }
+
+    /// The order every change is made in; `undo` puts back what a failed `act` left half done.
+    pub(super) fn record_or(
+        &mut self,
+        said: &Said<'_>,
+        changes: Vec<Change>,
+        act: impl FnOnce() -> Result<()>,
+        undo: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.work.check()?;
+        let tracked = self.workspace.inner.track != Track::Off;
+        if tracked {
+            let record = Record {
+                sequence: self.past.sequence() + 1,
+                time_ns: now_ns(),
+                kind: said.kind,
+                author: said.author.unwrap_or(DEFAULT_AUTHOR).to_owned(),
+                status: Status::Applied,
+                source: said.source.clone(),
+                checkpoint: said.checkpoint,
+                changes,
+            };
+            self.past.append(record, self.workspace.keep())?;
+        }
+        match act() {
+            // A rollback has happened when its checkpoint stands.
+            Ok(()) if tracked && said.kind != MutationKind::Rollback => self.past.settle(),
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let undone = undo();
+                if tracked {
+                    match undone {
+                        Ok(()) => self.past.take_back()?,
+                        // What could not be put back stays in the record, for people and for the next open.
+                        Err(_) => self.past.mark_failed()?,
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Finishes the newest record if nobody said that it happened.
+    pub(super) fn finish_interrupted(&mut self) -> Result<()> {
+        let Some(record) = self.past.in_doubt()? else { return Ok(()) };
+        match self.redo(&record) {
+            Ok(()) => {
+                if record.kind == MutationKind::Rollback
+                    && let Some(target) = record.checkpoint
+                {
+                    self.finish_rollback(target, &record.author)?;
+                }
+                self.past.settle()
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::QuotaExceeded | ErrorKind::Io) => Err(error),
+            Err(_) => self.past.mark_failed(),
+        }
+    }
+
+    /// Does what a record tells of, wherever it is not done yet; what somebody else changed since stays.
+    fn redo(&mut self, record: &Record) -> Result<()> {
+        let files = self.workspace.files();
+        let work = Work::default();
+        if record.kind == MutationKind::Move
+            && let Some(change) = record.changes.last()
+            && let Some(source) = &change.source
+        {
+            for made in &record.changes[..record.changes.len() - 1] {
+                let mut place = files.place(&made.path, Follow::No)?;
+                place.make_missing()?;
+                if let (None, Some(entry)) = (place.info()?, &made.after) {
+                    place.put(entry, PutMode::Create, &work)?;
+                }
+            }
+            if files.lookup(source, Follow::No)?.is_some() {
+                let there = files.lookup(&change.path, Follow::No)?.is_some();
+                if !there || change.before.is_some() {
+                    files.rename(source, &change.path, there)?;
+                }
+            }
+            return Ok(());
+        }
+        let mut todo = Vec::new();
+        for change in &record.changes {
+            for change in expand(change)? {
+                if self.may_redo(&change)? {
+                    todo.push(change);
+                }
+            }
+        }
+        self.sweep(&record.changes);
+        files.apply(&todo, &[], &work)
+    }
+
+    /// A path is finished if it is as before, or not there; anything else somebody wrote since.
+    fn may_redo(&self, change: &Change) -> Result<bool> {
+        let files = self.workspace.files();
+        let Ok(place) = files.place(&change.path, Follow::No) else { return Ok(true) };
+        let Some(info) = place.info()? else { return Ok(true) };
+        let same = |entry: &Option<Entry>| -> Result<bool> {
+            Ok(match entry {
+                Some(Entry::File { content, .. }) if info.kind == Kind::File => {
+                    info.size == content.len()
+                        && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
+                }
+                Some(Entry::Symlink { target }) if info.kind == Kind::Symlink => {
+                    files.read_link(&change.path)? == target.as_ref()
+                }
+                Some(Entry::Directory { .. }) => info.kind == Kind::Directory,
+                _ => false,
+            })
+        };
+        Ok(same(&change.before)? || same(&change.after)?)
+    }
+
+    fn sweep(&self, changes: &[Change]) {
+        if let Files::Disk(disk) = &self.workspace.inner.files {
+            for change in changes {
+                // Left over names are hidden from every listing and swept again later: not worth failing for.
+                if disk.sweep_temporary(&change.path.parent()).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Turns the present state into a tree, with all its bytes kept.
+    pub(super) fn capture(&self) -> Result<Captured> {
+        let keeper = self.past.keeper();
+        let captured = self.workspace.files().capture(keeper.as_ref(), self.work)?;
+        keeper.finish()?;
+        match &self.workspace.inner.files {
+            Files::Memory(_) if !self.workspace.inner.ignore.is_none() => self.without_ignored(captured.tree),
+            _ => Ok(captured),
+        }
+    }
+
+    /// Leaves out of a tree in memory what the rules leave out of a scan on disk.
+    fn without_ignored(&self, tree: Tree) -> Result<Captured> {
+        let mut skipped = Vec::new();
+        let tree = filter(&tree, &WsPath::root(), &self.workspace.inner.ignore.layer(), &mut skipped)?;
+        Ok(Captured { tree, skipped })
+    }
+
+    /// Adds a checkpoint of `captured` on top of the head.
+    pub(super) fn commit(
+        &mut self,
+        captured: &Captured,
+        kind: CheckpointKind,
+        label: Option<String>,
+        author: &str,
+        rollback_of: Option<ObjectId>,
+    ) -> Result<std::sync::Arc<crate::core::store::checkpoint::Checkpoint>> {
+        use crate::core::store::checkpoint::MAX_TOUCHED;
+        let head = self.past.head();
+        let parent = match &head {
+            Some(head) => self.past.tree(head)?,
+            None => Tree::default(),
+        };
+        let changes = diff(&parent, &captured.tree)?;
+        let cursor = self.past.sequence();
+        let since = head.map_or(0, |head| head.details.cursor);
+        let (first, last) = if cursor > since { (Some(since + 1), Some(cursor)) } else { (None, None) };
+        let details = Details {
+            kind,
+            rollback_of,
+            cursor,
+            first_sequence: first,
+            last_sequence: last,
+            changes: changes.len() as u64,
+            touched: changes.iter().take(MAX_TOUCHED).map(|change| change.path.clone()).collect(),
+            has_text_diffs: any_text(&changes)?,
+            skipped: captured.skipped.iter().take(MAX_TOUCHED).cloned().collect(),
+        };
+        let checkpoint = self.past.commit(NewCheckpoint {
+            tree: &captured.tree,
+            label,
+            author: author.to_owned(),
+            created: now_ns(),
+            details,
+        })?;
+        self.past.tidy()?;
+        Ok(checkpoint)
+    }
+
+    /// Records what changed since the head without anybody telling us.
+    pub(super) fn record_external(&mut self, tree: &Tree) -> Result<()> {
+        let Some(head) = self.past.head() else { return Ok(()) };
+        if self.workspace.inner.track == Track::Off {
+            return Ok(());
+        }
+        let changes = diff(&self.past.tree(&head)?, tree)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut told: BTreeMap<WsPath, Option<Entry>> = BTreeMap::new();
+        let mut whole: Vec<WsPath> = Vec::new();
+        for record in self.past.records(head.details.cursor)? {
+            for change in &record.changes {
+                for path in [Some(&change.path), change.source.as_ref()].into_iter().flatten() {
+                    let is_directory = |entry: &Option<Entry>| matches!(entry, Some(Entry::Directory { .. }));
+                    if is_directory(&change.before) || (change.source.is_some() && is_directory(&change.after)) {
+                        whole.push(path.clone());
+                    }
+                }
+                if let Some(source) = &change.source
+                    && record.kind == MutationKind::Move
+                {
+                    told.insert(source.clone(), None);
+                }
+                for change in expand(change)? {
+                    told.insert(change.path, change.after);
+                }
+            }
+        }
+        let mut external = Vec::new();
+        for change in changes {
+            let known = match told.get(&change.path) {
+                Some(after) => match (after, &change.after) {
+                    (None, None) => true,
+                    // A mode the system chose (its umask) is not somebody else's change.
+                    (Some(Entry::File { content: a, .. }), Some(Entry::File { content: b, .. })) => a.same(b).unwrap_or(true),
+                    (Some(a), Some(b)) => a.kind() == b.kind() && (a.kind() == Kind::Directory || a.same(b)?),
+                    _ => false,
+                },
+                None => whole.iter().any(|path| change.path.starts_with(path)),
+            };
+            if !known {
+                external.push(Change { before: flat(change.before), after: flat(change.after), ..change });
+            }
+        }
+        if external.is_empty() {
+            return Ok(());
+        }
+        let said = Said { kind: MutationKind::External, author: Some(EXTERNAL_AUTHOR), source: None, checkpoint: None };
+        self.record(&said, external, || Ok(()))
+    }
+}
+
+/// A directory in a list of changes stands for itself alone.
+fn flat(entry: Option<Entry>) -> Option<Entry> {
+    match entry {
+        Some(Entry::Directory { mode, .. }) => Some(Entry::Directory { tree: Tree::default(), mode }),
+        entry => entry,
+    }
+}
+
+fn filter(
+    tree: &Tree,
+    at: &WsPath,
+    layer: &crate::core::tree::ignore::Layer,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Tree> {
+    let entries = tree.entries()?;
+    let layer = match entries.get(&b".gitignore"[..]) {
+        Some(Entry::File { content, .. }) => layer.push(at, &content.read_all()?),
+        _ => layer.push(at, b""),
+    };
+    let mut kept = entries.clone();
+    for (name, entry) in entries {
+        let path = at.join(name.as_bytes());
+        if layer.is_entry_ignored(&path, entry.kind() == Kind::Directory) {
+            kept.remove(name);
+            skipped.push(Skipped { path, reason: "ignored".to_owned() });
+        } else if let Entry::Directory { tree, mode } = entry {
+            let inside = filter(tree, &path, &layer, skipped)?;
+            if !inside.is_same(tree) {
+                kept.insert(name.clone(), Entry::Directory { tree: inside, mode: *mode });
+            }
+        }
+    }
+    if kept.len() == entries.len() && kept.ptr_eq(entries) { Ok(tree.clone()) } else { Ok(Tree::from_entries(kept)) }
+}
+
+/// Files looked at before a checkpoint says that nothing in it is text.
+const TEXT_SAMPLES: usize = 50;
+
+fn any_text(changes: &[Change]) -> Result<bool> {
+    let files = changes.iter().flat_map(|change| [&change.after, &change.before]).flatten().filter_map(|entry| match entry {
+        Entry::File { content, .. } => Some(content),
+        _ => None,
+    });
+    for content in files.take(TEXT_SAMPLES) {
+        if !crate::core::text::is_binary(&content.read(0..8192)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Changing<'_> {
+    /// As [`Changing::record`], for a rename: one system call, so a failure has nothing to put back but
+    /// the directories made for it.
+    pub(super) fn record_move(
+        &mut self,
+        said: &Said<'_>,
+        changes: Vec<Change>,
+        act: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let made = changes.len().saturating_sub(1);
+        let undo = changes[..made].to_vec();
+        self.record_with_undo(said, changes, undo, act)
+    }
+}
+
+/// Puts back what a failed change left half done. Uses no cancel token: the caller's may be the cause.
+fn put_back(workspace: &Workspace, changes: &[Change]) -> Result<()> {
+    let work = Work::default();
+    let files = workspace.files();
+    for change in changes.iter().rev() {
+        let place = files.place(&change.path, Follow::No)?;
+        let present = place.info()?;
+        match (&change.before, present) {
+            (None, None) => {}
+            (None, Some(info)) => {
+                // Only what this call could have made: a directory that holds something is somebody's.
+                let made_empty = match &change.after {
+                    Some(Entry::Directory { tree, .. }) => tree.entries()?.is_empty(),
+                    _ => false,
+                };
+                let holds_more = info.kind == Kind::Directory
+                    && made_empty
+                    && !files.directory(&change.path)?.list()?.is_empty();
+                if !holds_more {
+                    place.remove(&work)?;
+                }
+            }
+            (Some(before), present) => {
+                let whole = match (before, present) {
+                    (Entry::File { content, .. }, Some(info)) if info.kind == Kind::File => {
+                        info.size == content.len()
+                            && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
+                    }
+                    _ => false,
+                };
+                if !whole {
+                    place.put(before, PutMode::Restore, &work)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

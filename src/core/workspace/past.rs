@@ -1,0 +1,462 @@
+//! Checkpoints, differences and going back.
+
+use super::changing::{Changing, Said};
+use super::{DEFAULT_AUTHOR, Files, Track, Workspace, now_ns};
+use crate::core::cancel::Work;
+use crate::core::content::{Content, ObjectId};
+use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::fs::disk::Disk;
+use crate::core::fs::{Captured, FileSystem, ResolverChoice};
+use crate::core::path::WsPath;
+use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
+use crate::core::store::past::PastStats;
+use crate::core::store::record::{MutationKind, Record};
+use crate::core::text;
+use crate::core::tree::diff::{Change, diff, with_renames};
+use crate::core::tree::ignore::IgnoreRules;
+use crate::core::tree::{Entry, Tree};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a rollback did.
+#[derive(Debug)]
+pub struct Rollback {
+    /// The state now.
+    pub checkpoint: Arc<Checkpoint>,
+    /// What was unsaved before, if anything was.
+    pub saved: Option<Arc<Checkpoint>>,
+    /// The checkpoint gone back to.
+    pub target: Arc<Checkpoint>,
+    /// What changed.
+    pub changes: Vec<Change>,
+}
+
+/// Two trees and what differs.
+#[derive(Debug, Clone)]
+pub struct DiffResult {
+    /// Sorted by path; renames of exactly equal files are joined.
+    pub changes: Vec<Change>,
+}
+
+/// A patch as text.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Patch {
+    /// The patch, as git prints it; undecodable bytes are replaced.
+    pub text: String,
+    /// Lines added.
+    pub additions: usize,
+    /// Lines removed.
+    pub deletions: usize,
+    /// Whether it was cut.
+    pub truncated: bool,
+}
+
+/// Files larger than this are shown as binary in a patch: nobody reads the difference.
+const MAX_PATCHED_BYTES: u64 = 32 << 20;
+
+impl Workspace {
+    /// Names the present state.
+    ///
+    /// Everything in the tree is captured, whoever changed it. If nothing changed since the head, the head
+    /// is returned; a label or author given is remembered as another name of it.
+    pub fn checkpoint(&self, label: Option<&str>, author: Option<&str>, work: &Work) -> Result<Arc<Checkpoint>> {
+        let mut changing = self.change(work)?;
+        let captured = changing.capture()?;
+        changing.checkpoint(&captured, label, author)
+    }
+
+    /// Lists all checkpoints, oldest first.
+    pub fn checkpoints(&self, work: &Work) -> Result<Vec<Arc<Checkpoint>>> {
+        self.with_baseline(work)?.past.checkpoints()
+    }
+
+    /// Returns the newest checkpoint, with all its names.
+    pub fn head(&self, work: &Work) -> Result<Arc<Checkpoint>> {
+        self.checkpoints(work)?.pop().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))
+    }
+
+    /// Holds the past, with a first checkpoint in it if this handle may make one.
+    fn with_baseline<'a>(&'a self, work: &'a Work) -> Result<Changing<'a>> {
+        let mut changing = self.hold(work)?;
+        if !self.is_read_only() {
+            changing.ensure_baseline()?;
+        }
+        Ok(changing)
+    }
+
+    /// Finds the checkpoint a ref names: an id, a unique prefix of one (4 digits or more), a label, an author.
+    ///
+    /// A label given twice names the newer checkpoint, as moving a name does. An author names the
+    /// newest checkpoint of theirs.
+    pub fn resolve(&self, reference: &str, work: &Work) -> Result<Arc<Checkpoint>> {
+        find(&mut self.with_baseline(work)?, reference)
+    }
+
+    /// Opens the tree of a checkpoint for reading.
+    pub fn at(&self, reference: &str, work: &Work) -> Result<Workspace> {
+        let mut changing = self.with_baseline(work)?;
+        let checkpoint = find(&mut changing, reference)?;
+        Ok(Workspace::of_tree(changing.past.tree(&checkpoint)?))
+    }
+
+    /// Tells what differs between two states: `None` is the head for `a` and the present for `b`.
+    pub fn diff(&self, a: Option<&str>, b: Option<&str>, path: &[u8], work: &Work) -> Result<DiffResult> {
+        let base = self.path(path)?;
+        let mut changing = self.with_baseline(work)?;
+        let old = match a {
+            Some(reference) => find(&mut changing, reference)?,
+            None => changing.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))?,
+        };
+        let old = changing.past.tree(&old)?;
+        let new = match b {
+            Some(reference) => {
+                let checkpoint = find(&mut changing, reference)?;
+                changing.past.tree(&checkpoint)?
+            }
+            None => changing.capture()?.tree,
+        };
+        drop(changing);
+        let mut changes = diff(&old, &new)?;
+        if !base.is_root() {
+            changes.retain(|change| change.path.starts_with(&base));
+        }
+        Ok(DiffResult { changes: with_renames(changes)? })
+    }
+
+    /// Goes back to a checkpoint, all of it or only `paths`.
+    ///
+    /// What is unsaved is checkpointed first; every object needed is verified; then only what differs is
+    /// touched. The state reached is a new checkpoint: history is appended to, and this too can be undone.
+    pub fn rollback(
+        &self,
+        reference: &str,
+        paths: Option<&[&[u8]]>,
+        label: Option<&str>,
+        author: Option<&str>,
+        work: &Work,
+    ) -> Result<Rollback> {
+        let paths = match paths {
+            Some(paths) => Some(paths.iter().map(|path| self.path(path)).collect::<Result<Vec<_>>>()?),
+            None => None,
+        };
+        let mut changing = self.change(work)?;
+        changing.ensure_baseline()?;
+        let target = find(&mut changing, reference)?;
+        let captured = changing.capture()?;
+        let saved = changing.save_unsaved(&captured)?;
+        let target_tree = changing.past.tree(&target)?;
+        let mut changes = diff(&captured.tree, &target_tree)?;
+        if let Some(paths) = &paths {
+            changes.retain(|change| {
+                // A directory on the way to a wanted path has to come with it.
+                paths.iter().any(|path| {
+                    change.path.starts_with(path) || (change.before.is_none() && path.starts_with(&change.path))
+                })
+            });
+        }
+        let skipped: BTreeSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
+        changes.retain(|change| change.after.is_some() || !skipped.contains(&change.path));
+        for change in &changes {
+            work.check()?;
+            if let Some(Entry::File { content, .. }) = &change.after {
+                changing.past.verify(content, work).map_err(|error| error.at(&change.path))?;
+            }
+        }
+        let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id) };
+        let files = self.files();
+        if !changes.is_empty() {
+            let flat = changes.clone();
+            let skipped = &captured.skipped;
+            changing.record_rollback(&said, flat, &captured.tree, || files.apply(&changes, skipped, work))?;
+        }
+        let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
+        let after = Captured { tree, skipped: captured.skipped };
+        let author = author.unwrap_or(DEFAULT_AUTHOR);
+        let label = label.map(ToOwned::to_owned);
+        let checkpoint = changing.commit(&after, CheckpointKind::Rollback, label, author, Some(target.id))?;
+        changing.past.settle()?;
+        Ok(Rollback { checkpoint, saved, target, changes: with_renames(changes)? })
+    }
+
+    /// Lists mutations with a sequence above `after`, oldest first.
+    pub fn history(
+        &self,
+        after: u64,
+        limit: Option<usize>,
+        path: Option<&[u8]>,
+        author: Option<&str>,
+        work: &Work,
+    ) -> Result<Vec<Arc<Record>>> {
+        let path = path.map(|path| self.path(path)).transpose()?;
+        let mut records = self.hold(work)?.past.records(after)?;
+        records.retain(|record| {
+            author.is_none_or(|author| record.author == author)
+                && path.as_ref().is_none_or(|path| {
+                    record.changes.iter().any(|change| {
+                        change.path.starts_with(path)
+                            || change.source.as_ref().is_some_and(|source| source.starts_with(path))
+                            // A directory that went as a whole took the path with it.
+                            || (path.starts_with(&change.path) && change.after.is_none())
+                    })
+                })
+        });
+        if let Some(limit) = limit {
+            let extra = records.len().saturating_sub(limit);
+            records.drain(..extra);
+        }
+        Ok(records)
+    }
+
+    /// Prints what one mutation changed.
+    pub fn record_diff(&self, sequence: u64, max_lines: Option<usize>, work: &Work) -> Result<Patch> {
+        let records = self.hold(work)?.past.records(sequence.saturating_sub(1))?;
+        let Some(record) = records.first().filter(|record| record.sequence == sequence) else {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("no record has the sequence {sequence}"))
+                .with_hint("List the history and use one of its sequence numbers."));
+        };
+        let mut changes = Vec::new();
+        for change in &record.changes {
+            changes.extend(crate::core::tree::diff::expand(change)?.into_iter().map(|expanded| Change {
+                source: change.source.clone().filter(|_| expanded.path == change.path),
+                ..expanded
+            }));
+        }
+        DiffResult { changes }.patch(None, 3, max_lines, work)
+    }
+
+    /// Drops records up to and including `through`; the newest always stays.
+    pub fn prune_history(&self, through: u64, work: &Work) -> Result<u64> {
+        self.change(work)?.past.prune(through)
+    }
+
+    /// Counts what is kept.
+    pub fn stats(&self, work: &Work) -> Result<PastStats> {
+        self.with_baseline(work)?.past.stats()
+    }
+
+    /// Returns the tree of a checkpoint, or of the present state.
+    pub fn tree_at(&self, reference: Option<&str>, work: &Work) -> Result<Tree> {
+        if self.is_read_only() && reference.is_none() {
+            if let Files::Memory(memory) = &self.inner.files {
+                return Ok(memory.tree());
+            }
+        }
+        let mut changing = self.with_baseline(work)?;
+        match reference {
+            Some(reference) => {
+                let checkpoint = find(&mut changing, reference)?;
+                changing.past.tree(&checkpoint)
+            }
+            None => Ok(changing.capture()?.tree),
+        }
+    }
+
+    /// Writes a tree into an empty directory of the host that the caller made for it.
+    pub fn materialize(&self, directory: &Path, reference: Option<&str>, work: &Work) -> Result<()> {
+        let tree = self.tree_at(reference, work)?;
+        let disk = Disk::open(directory, ResolverChoice::Auto, false, IgnoreRules::none())?;
+        if !disk.directory(&WsPath::root())?.list()?.is_empty() {
+            return Err(Error::new(ErrorKind::DirectoryNotEmpty, "the directory to fill is not empty"));
+        }
+        disk.apply(&diff(&Tree::default(), &tree)?, &[], work)
+    }
+}
+
+fn patched(tree: &Tree, changes: &[Change]) -> Result<Tree> {
+    let memory = crate::core::fs::memory::Memory::new(tree.clone());
+    memory.apply(changes, &[], &Work::default())?;
+    Ok(memory.tree())
+}
+
+/// Finds a checkpoint among all of a workspace.
+pub(super) fn find(changing: &mut Changing<'_>, reference: &str) -> Result<Arc<Checkpoint>> {
+    let all = changing.past.checkpoints()?;
+    if let Some(known) = all.iter().rev().find(|known| known.labels.iter().any(|label| label == reference)) {
+        return Ok(Arc::clone(known));
+    }
+    let lower = reference.to_ascii_lowercase();
+    if lower.len() >= 4 && lower.len() <= 40 && lower.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let found: Vec<_> = all.iter().filter(|known| known.id.to_string().starts_with(&lower)).collect();
+        match found.as_slice() {
+            [one] => return Ok(Arc::clone(one)),
+            [] => {}
+            several => {
+                let names: Vec<String> = several
+                    .iter()
+                    .take(5)
+                    .map(|known| match &known.label {
+                        Some(label) => format!("{} ({label:?})", &known.id.to_string()[..12]),
+                        None => known.id.to_string()[..12].to_owned(),
+                    })
+                    .collect();
+                return Err(Error::new(
+                    ErrorKind::CheckpointAmbiguous,
+                    format!("{reference:?} names {} checkpoints: {}", several.len(), names.join(", ")),
+                ));
+            }
+        }
+    }
+    let visited = changing
+        .past
+        .visits()?
+        .into_iter()
+        .rev()
+        .find(|(_, author, _, _)| author == reference)
+        .map(|(id, _, _, time)| (id, time));
+    let own = all.iter().rev().find(|known| known.author == reference);
+    let newest = match (own, visited) {
+        (Some(own), Some((id, time))) if time > own.created => all.iter().find(|known| known.id == id).or(Some(own)),
+        (Some(own), _) => Some(own),
+        (None, Some((id, _))) => all.iter().find(|known| known.id == id),
+        (None, None) => None,
+    };
+    newest.map(Arc::clone).ok_or_else(|| {
+        let shown: String = reference.chars().take(80).collect();
+        Error::new(ErrorKind::CheckpointNotFound, format!("no checkpoint is called {shown:?}"))
+    })
+}
+
+impl Changing<'_> {
+    fn checkpoint(&mut self, captured: &Captured, label: Option<&str>, author: Option<&str>) -> Result<Arc<Checkpoint>> {
+        let label = label.map(ToOwned::to_owned);
+        let by = author.unwrap_or(DEFAULT_AUTHOR);
+        let Some(head) = self.past.head() else {
+            return self.commit(captured, CheckpointKind::Baseline, label.or_else(|| Some("baseline".to_owned())), by, None);
+        };
+        if self.past.save_tree(&captured.tree)? == head.key {
+            // Only what happened, and was undone by hand, since the head: nothing to name but the head itself.
+            if label.is_none() && author.is_none_or(|author| author == head.author) {
+                return self.past.checkpoints()?.pop().ok_or_else(|| Error::new(ErrorKind::Bug, "the head is gone"));
+            }
+            return self.past.name_head(label, by.to_owned(), now_ns());
+        }
+        self.record_external(&captured.tree)?;
+        self.commit(captured, CheckpointKind::Checkpoint, label, by, None)
+    }
+
+    /// Checkpoints what no checkpoint holds yet.
+    fn save_unsaved(&mut self, captured: &Captured) -> Result<Option<Arc<Checkpoint>>> {
+        let Some(head) = self.past.head() else { return Ok(None) };
+        if self.past.save_tree(&captured.tree)? == head.key {
+            return Ok(None);
+        }
+        self.record_external(&captured.tree)?;
+        let label = "before rollback".to_owned();
+        self.commit(captured, CheckpointKind::Safety, Some(label), DEFAULT_AUTHOR, None).map(Some)
+    }
+
+    /// Records a rollback and makes it. A failure half way is taken back by applying the way back.
+    fn record_rollback(
+        &mut self,
+        said: &Said<'_>,
+        changes: Vec<Change>,
+        present: &Tree,
+        act: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self.workspace.inner.track == Track::Off {
+            return act();
+        }
+        let files = self.workspace.files();
+        let back: Vec<Change> = changes
+            .iter()
+            .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
+            .collect();
+        debug_assert!(present.known_key().is_some());
+        self.record_or(said, changes, act, || files.apply(&back, &[], &Work::default()))
+    }
+
+    /// After an interrupted rollback was finished: what is there now is the state reached.
+    pub(super) fn finish_rollback(&mut self, target: ObjectId, author: &str) -> Result<()> {
+        let reached = self.past.head().is_some_and(|head| {
+            head.details.kind == CheckpointKind::Rollback && head.details.rollback_of == Some(target)
+                && head.details.cursor == self.past.sequence()
+        });
+        if !reached {
+            let captured = self.capture()?;
+            self.commit(&captured, CheckpointKind::Rollback, None, author, Some(target))?;
+        }
+        Ok(())
+    }
+}
+
+impl DiffResult {
+    /// Prints a patch of all changes, or of those at or below `paths`.
+    pub fn patch(
+        &self,
+        paths: Option<&[WsPath]>,
+        context: usize,
+        max_lines: Option<usize>,
+        work: &Work,
+    ) -> Result<Patch> {
+        let mut out = Vec::new();
+        let (mut additions, mut deletions, mut lines, mut truncated) = (0, 0, 0, false);
+        for change in &self.changes {
+            work.check()?;
+            if paths.is_some_and(|paths| !paths.iter().any(|path| change.path.starts_with(path))) {
+                continue;
+            }
+            let source = change.source.as_ref().unwrap_or(&change.path);
+            let (before, after) = (side(change.before.as_ref())?, side(change.after.as_ref())?);
+            // A change of kind is a deletion and a creation, as git prints it.
+            let kinds = [change.before.as_ref().map(Entry::kind), change.after.as_ref().map(Entry::kind)];
+            let pieces: Vec<(Option<&Printed>, Option<&Printed>)> = match (&before, &after) {
+                (Some(a), Some(b)) if kinds[0] != kinds[1] => vec![(Some(a), None), (None, Some(b))],
+                (a, b) => vec![(a.as_ref(), b.as_ref())],
+            };
+            for (old, new) in pieces {
+                if old.is_none() && new.is_none() {
+                    continue;
+                }
+                if max_lines.is_some_and(|max| lines >= max) {
+                    truncated = true;
+                    break;
+                }
+                let empty: &[u8] = b"";
+                let changes = text::diff::diff(
+                    old.map_or(empty, |side| &side.bytes),
+                    new.map_or(empty, |side| &side.bytes),
+                    context,
+                );
+                additions += changes.additions;
+                deletions += changes.deletions;
+                let piece = text::diff::unified(
+                    old.map(|side| text::diff::Side { path: source, mode: side.mode }),
+                    new.map(|side| text::diff::Side { path: &change.path, mode: side.mode }),
+                    &changes,
+                );
+                for line in piece.split_inclusive(|&byte| byte == b'\n') {
+                    if max_lines.is_some_and(|max| lines >= max) {
+                        truncated = true;
+                        break;
+                    }
+                    lines += 1;
+                    out.extend_from_slice(line);
+                }
+            }
+        }
+        Ok(Patch { text: String::from_utf8_lossy(&out).into_owned(), additions, deletions, truncated })
+    }
+}
+
+struct Printed {
+    mode: u32,
+    bytes: Vec<u8>,
+}
+
+/// A file or link as a patch shows it; directories have no place in one.
+fn side(entry: Option<&Entry>) -> Result<Option<Printed>> {
+    Ok(match entry {
+        Some(Entry::File { content, mode }) => Some(Printed {
+            mode: if mode & 0o100 == 0 { 0o100_644 } else { 0o100_755 },
+            bytes: if content.len() > MAX_PATCHED_BYTES { too_large(content)? } else { content.read_all()? },
+        }),
+        Some(Entry::Symlink { target }) => Some(Printed { mode: 0o120_000, bytes: target.to_vec() }),
+        _ => None,
+    })
+}
+
+/// Stands for a file too large to print: binary, and different for different contents.
+fn too_large(content: &Content) -> Result<Vec<u8>> {
+    Ok(format!("\0{}", content.id()?).into_bytes())
+}

@@ -1,0 +1,550 @@
+//! Tracked writes: each one record, each atomic by itself.
+
+use super::changing::{Changing, Said};
+use super::{Files, Workspace};
+use crate::core::cancel::Work;
+use crate::core::content::{Content, ContentSource, ObjectId};
+use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::fs::{Place, PutMode};
+use crate::core::path::{RawPath, WsPath};
+use crate::core::store::record::MutationKind;
+use crate::core::text;
+use crate::core::tree::diff::Change;
+use crate::core::tree::resolve::Follow;
+use crate::core::tree::walk::Info;
+use crate::core::tree::{DIRECTORY_MODE, Entry, FILE_MODE, Kind, Tree};
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Files larger than this are not edited as text.
+pub const MAX_EDIT_BYTES: u64 = 256 << 20;
+/// Lines of a diff an edit answers with.
+pub const EDIT_DIFF_LINES: usize = 200;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions<'a> {
+    /// Make missing directories.
+    pub parents: bool,
+    /// Refuse to replace anything.
+    pub create_only: bool,
+    /// Refuse unless the present content has this id.
+    pub if_hash: Option<ObjectId>,
+    /// Who writes.
+    pub author: Option<&'a str>,
+}
+
+/// How text is replaced.
+#[derive(Debug, Clone, Copy)]
+pub struct EditOptions<'a> {
+    /// Occurrences required; `None` for all, at least one.
+    pub count: Option<usize>,
+    /// Refuse unless the present content has this id.
+    pub if_hash: Option<ObjectId>,
+    /// Encoding of the file, if it is not found out by itself.
+    pub encoding: Option<&'a str>,
+    /// Who edits.
+    pub author: Option<&'a str>,
+}
+
+/// What an edit did.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct EditOutcome {
+    /// The file.
+    pub path: WsPath,
+    /// Its content now.
+    pub id: ObjectId,
+    /// Occurrences replaced.
+    pub replaced: usize,
+    /// 1-based line of the first one.
+    pub line: usize,
+    /// Unified diff, at most [`EDIT_DIFF_LINES`] lines.
+    pub diff: String,
+    /// Lines added.
+    pub additions: usize,
+    /// Lines removed.
+    pub deletions: usize,
+    /// Whether the diff was cut.
+    pub truncated: bool,
+}
+
+/// Content made of two pieces, for appending without holding the first in memory.
+#[derive(Debug)]
+struct Joined(Content, Arc<[u8]>);
+
+impl ContentSource for Joined {
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let split = self.0.len();
+        let mut bytes = if range.start < split { self.0.read(range.start..range.end.min(split))? } else { Vec::new() };
+        if range.end > split {
+            let end = usize::try_from(range.end - split).unwrap_or(usize::MAX).min(self.1.len());
+            let start = usize::try_from(range.start.saturating_sub(split)).unwrap_or(usize::MAX).min(end);
+            bytes.extend_from_slice(&self.1[start..end]);
+        }
+        Ok(bytes)
+    }
+
+    fn copy_to(&self, out: &mut dyn Write) -> Result<()> {
+        self.0.copy_to(out)?;
+        out.write_all(&self.1).map_err(|error| Error::io(&error, "writing"))
+    }
+}
+
+fn directory(mode: u32) -> Entry {
+    Entry::Directory { tree: Tree::default(), mode }
+}
+
+impl Workspace {
+    /// The path of an entry that will be written; the root is none.
+    fn target(&self, text: &[u8], may_be_dir: bool) -> Result<WsPath> {
+        if self.is_read_only() {
+            // Said before anything is looked at: a read handle tells nothing about what it refuses.
+            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
+        }
+        let path = self.path(text)?;
+        if path.is_root() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the root of the workspace cannot be written, moved or removed")
+                .at(&path));
+        }
+        if !may_be_dir && RawPath::parse(text)?.must_be_dir {
+            return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
+        }
+        Ok(path)
+    }
+
+    /// Writes a whole file.
+    ///
+    /// # Errors
+    /// `is-a-directory`, `special-file`, `directory-not-found` without `parents`, `file-exists` with
+    /// `create_only`, `stale-content`, and what the path itself can be refused for.
+    pub fn write(&self, path: &[u8], bytes: &[u8], options: WriteOptions<'_>, work: &Work) -> Result<u64> {
+        let kind = if options.create_only { MutationKind::Create } else { MutationKind::Write };
+        self.rewrite(path, kind, options, work, |_| Ok(Content::from_bytes(bytes)))?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Adds bytes at the end of a file, making it if there is none.
+    ///
+    /// The file is replaced, as by every write: a second name of it keeps the old bytes.
+    pub fn append(&self, path: &[u8], bytes: &[u8], options: WriteOptions<'_>, work: &Work) -> Result<u64> {
+        self.rewrite(path, MutationKind::Append, options, work, |before| match before {
+            None => Ok(Content::from_bytes(bytes)),
+            Some(content) => match content.in_memory() {
+                Some(present) => Ok(Content::from_bytes(&[present.as_ref(), bytes].concat())),
+                None => Ok(Content::from_source(
+                    content.len() + bytes.len() as u64,
+                    None,
+                    Box::new(Joined(content.clone(), Arc::from(bytes))),
+                )),
+            },
+        })?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Replaces exact text in a file; see [`text::edit`].
+    pub fn edit(&self, path: &[u8], old: &str, new: &str, options: EditOptions<'_>, work: &Work) -> Result<EditOutcome> {
+        let mut outcome = None;
+        let write = WriteOptions { parents: false, create_only: false, if_hash: options.if_hash, author: options.author };
+        let (at, content) = self.rewrite(path, MutationKind::Edit, write, work, |before| {
+            let Some(before) = before else { return Err(Error::new(ErrorKind::FileNotFound, "no such file")) };
+            if before.len() > MAX_EDIT_BYTES {
+                return Err(Error::new(ErrorKind::FileTooLarge, "the file is too large to be edited as text"));
+            }
+            let bytes = before.read_all()?;
+            let edited = match options.encoding {
+                Some(encoding) => text::edit::edit_encoded(&bytes, old, new, options.count, encoding)?,
+                None => text::edit::edit(&bytes, old, new, options.count)?,
+            };
+            let content = Content::from_bytes(&edited.bytes);
+            outcome = Some((edited, bytes));
+            Ok(content)
+        })?;
+        let Some((edited, before)) = outcome else {
+            return Err(Error::new(ErrorKind::Bug, "an edit ended without a result"));
+        };
+        let changes = text::diff::diff(&before, &edited.bytes, 3);
+        let shown = String::from_utf8_lossy(&text::diff::print_hunks(&changes)).into_owned();
+        let lines: Vec<&str> = shown.split_inclusive('\n').collect();
+        Ok(EditOutcome {
+            path: at,
+            id: content.id()?,
+            replaced: edited.replaced,
+            line: edited.first_line,
+            diff: lines.iter().take(EDIT_DIFF_LINES).copied().collect(),
+            additions: changes.additions,
+            deletions: changes.deletions,
+            truncated: lines.len() > EDIT_DIFF_LINES,
+        })
+    }
+
+    /// The one way a file gets new bytes: lock, look, decide, record, replace.
+    fn rewrite(
+        &self,
+        text: &[u8],
+        kind: MutationKind,
+        options: WriteOptions<'_>,
+        work: &Work,
+        decide: impl FnOnce(Option<&Content>) -> Result<Content>,
+    ) -> Result<(WsPath, Content)> {
+        let path = self.target(text, false)?;
+        let mut changing = self.change(work)?;
+        let follow = if options.create_only { Follow::No } else { Follow::Yes };
+        let place = self.files().place(&path, follow)?;
+        let info = place.info()?;
+        match info.map(|info| info.kind) {
+            Some(_) if options.create_only => return Err(exists(&path)),
+            Some(Kind::Directory) => return Err(Error::new(ErrorKind::IsADirectory, "is a directory").at(&path)),
+            Some(special) if special.is_special() => {
+                return Err(Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str())).at(&path));
+            }
+            _ => {}
+        }
+        let keeper = changing.past.keeper();
+        let before = place.before(keeper.as_ref(), work)?;
+        let present = match &before {
+            Some(Entry::File { content, .. }) => Some(content),
+            _ => None,
+        };
+        if let Some(wanted) = options.if_hash {
+            let stale = match present {
+                Some(content) => content.id()? != wanted,
+                None => true,
+            };
+            if stale {
+                return Err(Error::new(ErrorKind::StaleContent, "the file changed since it was read").at(&path));
+            }
+        }
+        let content = decide(present).map_err(|error| error.at(&path))?;
+        changing.ensure_baseline()?;
+        keeper.finish()?;
+        let mode = before.as_ref().map_or(FILE_MODE, Entry::mode);
+        let after = Entry::File { content: content.clone(), mode };
+        let put = if options.create_only { PutMode::Create } else { PutMode::Write };
+        let said = Said { kind, author: options.author, source: None, checkpoint: None };
+        // The record names the path the caller used; through a link that is the link's.
+        changing.put(&said, place, before, after, put, options.parents)?;
+        Ok((path, content))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `file-exists` (unless `exist_ok` and it is a directory), `directory-not-found` without `parents`,
+    /// `not-a-directory` if a file is in the way.
+    pub fn mkdir(&self, path: &[u8], parents: bool, exist_ok: bool, author: Option<&str>, work: &Work) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
+        }
+        let path = self.path(path)?;
+        if path.is_root() {
+            return if exist_ok { Ok(()) } else { Err(exists(&path)) };
+        }
+        let mut changing = self.change(work)?;
+        let place = self.files().place(&path, Follow::Yes)?;
+        match place.info()?.map(|info| info.kind) {
+            Some(Kind::Directory) if exist_ok => return Ok(()),
+            Some(_) => return Err(exists(&path)),
+            None => {}
+        }
+        changing.ensure_baseline()?;
+        let said = Said { kind: MutationKind::Mkdir, author, source: None, checkpoint: None };
+        changing.put(&said, place, None, directory(DIRECTORY_MODE), PutMode::Create, parents)
+    }
+
+    /// Makes a symbolic link. Where it leads is not looked at: following it later is what the jail guards.
+    pub fn symlink(&self, path: &[u8], target: &[u8], parents: bool, author: Option<&str>, work: &Work) -> Result<()> {
+        let path = self.target(path, false)?;
+        if target.is_empty() || target.contains(&0) || target.len() > crate::core::path::MAX_PATH_BYTES {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a link target is 1 to 4095 bytes without null").at(&path));
+        }
+        let mut changing = self.change(work)?;
+        let place = self.files().place(&path, Follow::No)?;
+        if place.info()?.is_some() {
+            return Err(exists(&path));
+        }
+        changing.ensure_baseline()?;
+        let said = Said { kind: MutationKind::Symlink, author, source: None, checkpoint: None };
+        changing.put(&said, place, None, Entry::Symlink { target: Arc::from(target) }, PutMode::Create, parents)
+    }
+
+    /// Makes `path` a second name of the file `source`. A later write through either name parts them.
+    pub fn hardlink(&self, source: &[u8], path: &[u8], author: Option<&str>, work: &Work) -> Result<()> {
+        let source = self.target(source, true)?;
+        let path = self.target(path, false)?;
+        let mut changing = self.change(work)?;
+        let from = self.files().place(&source, Follow::No)?;
+        match from.info()?.map(|info| info.kind) {
+            None => return Err(missing(&source)),
+            Some(Kind::Directory) => {
+                return Err(Error::new(ErrorKind::PermissionDenied, "a directory cannot have a second name").at(&source));
+            }
+            Some(_) => {}
+        }
+        let to = self.files().place(&path, Follow::No)?;
+        require_parents(to.as_ref(), false)?;
+        if to.info()?.is_some() {
+            return Err(exists(&path));
+        }
+        changing.ensure_baseline()?;
+        let keeper = changing.past.keeper();
+        let after = from.before(keeper.as_ref(), work)?;
+        keeper.finish()?;
+        let (from, to) = (from.path().clone(), to.path().clone());
+        let change = Change { path: to.clone(), source: Some(from.clone()), before: None, after };
+        let said = Said { kind: MutationKind::Hardlink, author, source: Some(from.clone()), checkpoint: None };
+        changing.record(&said, vec![change], || self.files().hard_link(&from, &to))
+    }
+
+    /// Changes the permission bits of a file or directory, through links inside.
+    pub fn chmod(&self, path: &[u8], mode: u32, author: Option<&str>, work: &Work) -> Result<()> {
+        let path = self.target(path, true)?;
+        if mode & !0o777 != 0 {
+            return Err(Error::new(ErrorKind::InvalidArgument, "only the permission bits 0777 can be set").at(&path));
+        }
+        let mut changing = self.change(work)?;
+        let place = self.files().place(&path, Follow::Yes)?;
+        let Some(info) = place.info()? else { return Err(missing(&path)) };
+        changing.ensure_baseline()?;
+        let keeper = changing.past.keeper();
+        let (before, after) = match info.kind {
+            Kind::Directory => (Some(directory(info.mode & 0o777)), directory(mode)),
+            Kind::File => match place.before(keeper.as_ref(), work)? {
+                Some(Entry::File { content, mode: old }) => {
+                    (Some(Entry::File { content: content.clone(), mode: old }), Entry::File { content, mode })
+                }
+                _ => return Err(missing(&path)),
+            },
+            _ => return Err(Error::new(ErrorKind::SpecialFile, "only files and directories have a mode").at(&path)),
+        };
+        keeper.finish()?;
+        let change = Change { path: place.path().clone(), source: None, before, after: Some(after) };
+        let said = Said { kind: MutationKind::Chmod, author, source: None, checkpoint: None };
+        changing.record(&said, vec![change], || place.set_mode(mode))
+    }
+
+    /// Removes an entry; of a link, the link itself.
+    ///
+    /// # Errors
+    /// `file-not-found` unless `missing_ok`, `directory-not-empty` unless `recursive`.
+    pub fn remove(
+        &self,
+        path: &[u8],
+        recursive: bool,
+        missing_ok: bool,
+        author: Option<&str>,
+        work: &Work,
+    ) -> Result<()> {
+        let path = self.target(path, true)?;
+        let mut changing = self.change(work)?;
+        let place = match self.files().place(&path, Follow::No) {
+            Ok(place) => place,
+            Err(error) if missing_ok && error.kind() == ErrorKind::NotADirectory => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let Some(info) = place.info()? else {
+            return if missing_ok { Ok(()) } else { Err(missing(&path)) };
+        };
+        if info.kind == Kind::Directory && !recursive && !self.files().directory(place.path())?.list()?.is_empty() {
+            return Err(Error::new(ErrorKind::DirectoryNotEmpty, "the directory is not empty").at(&path));
+        }
+        changing.ensure_baseline()?;
+        let keeper = changing.past.keeper();
+        let before = place.before(keeper.as_ref(), work)?;
+        keeper.finish()?;
+        let change = Change { path: place.path().clone(), source: None, before, after: None };
+        let said = Said { kind: MutationKind::Remove, author, source: None, checkpoint: None };
+        changing.record(&said, vec![change], || place.remove(work))
+    }
+
+    /// Removes every entry of a workspace in memory.
+    pub fn clear(&self, author: Option<&str>, work: &Work) -> Result<()> {
+        let mut changing = self.change(work)?;
+        let Files::Memory(memory) = &self.inner.files else {
+            return Err(Error::new(ErrorKind::NotSupported, "only a workspace in memory can be cleared")
+                .with_hint("Remove the entries one by one; a directory on disk is not emptied in one call."));
+        };
+        changing.ensure_baseline()?;
+        let root = WsPath::root();
+        let changes = memory
+            .tree()
+            .entries()?
+            .iter()
+            .map(|(name, entry)| Change {
+                path: root.join(name.as_bytes()),
+                source: None,
+                before: Some(entry.clone()),
+                after: None,
+            })
+            .collect();
+        let said = Said { kind: MutationKind::Clear, author, source: None, checkpoint: None };
+        changing.record(&said, changes, || {
+            memory.set_tree(Tree::default());
+            Ok(())
+        })
+    }
+
+    /// Copies a file, a link (as a link) or, with `recursive`, a directory.
+    ///
+    /// # Errors
+    /// `is-a-directory` without `recursive`, `file-exists` without `overwrite`, `invalid-argument` into itself.
+    pub fn copy(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
+        let from = self.target(source, true)?;
+        let to = self.target(destination, true)?;
+        let mut changing = self.change(work)?;
+        let from = self.files().place(&from, Follow::No)?;
+        let Some(info) = from.info()? else { return Err(missing(from.path())) };
+        if info.kind.is_special() {
+            return Err(Error::new(ErrorKind::SpecialFile, format!("a {} cannot be copied", info.kind.as_str())).at(from.path()));
+        }
+        if info.kind == Kind::Directory && !options.recursive {
+            return Err(Error::new(ErrorKind::IsADirectory, "is a directory")
+                .at(from.path())
+                .with_hint("Ask for recursive copying to copy a directory."));
+        }
+        let to = self.files().place(&to, Follow::No)?;
+        check_destination(self, from.as_ref(), info, to.as_ref(), options.overwrite)?;
+        if from.path() == to.path() {
+            return Err(exists(to.path()));
+        }
+        changing.ensure_baseline()?;
+        let keeper = changing.past.keeper();
+        let after = from.before(keeper.as_ref(), work)?.ok_or_else(|| missing(from.path()))?;
+        let before = to.before(keeper.as_ref(), work)?;
+        keeper.finish()?;
+        let source = from.path().clone();
+        let said = Said { kind: MutationKind::Copy, author: options.author, source: Some(source), checkpoint: None };
+        changing.put(&said, to, before, after, PutMode::Restore, options.parents)
+    }
+
+    /// Moves an entry. Onto itself is nothing, and no record.
+    ///
+    /// # Errors
+    /// `file-exists` without `overwrite`, `directory-not-empty`, `invalid-argument` into itself.
+    pub fn rename(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
+        let from = self.target(source, true)?;
+        let to = self.target(destination, true)?;
+        let mut changing = self.change(work)?;
+        let from = self.files().place(&from, Follow::No)?;
+        let Some(info) = from.info()? else { return Err(missing(from.path())) };
+        let mut to = self.files().place(&to, Follow::No)?;
+        if from.path() == to.path() {
+            return Ok(());
+        }
+        check_destination(self, from.as_ref(), info, to.as_ref(), options.overwrite)?;
+        require_parents(to.as_ref(), options.parents)?;
+        changing.ensure_baseline()?;
+        let keeper = changing.past.keeper();
+        let before = to.before(keeper.as_ref(), work)?;
+        let after = match info.kind {
+            // Nothing in it changes, so nothing of it has to be kept.
+            Kind::Directory => Some(directory(info.mode & 0o777)),
+            _ => from.before(keeper.as_ref(), work)?,
+        };
+        keeper.finish()?;
+        let (from, path) = (from.path().clone(), to.path().clone());
+        let mut changes = made(to.as_ref());
+        let replaces = before.is_some();
+        changes.push(Change { path: path.clone(), source: Some(from.clone()), before, after });
+        let said = Said { kind: MutationKind::Move, author: options.author, source: Some(from.clone()), checkpoint: None };
+        let files = self.files();
+        changing.record_move(&said, changes, || {
+            to.make_missing()?;
+            files.rename(&from, &path, replaces)
+        })
+    }
+}
+
+/// How an entry is copied or moved.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TransferOptions<'a> {
+    /// Replace what stands at the destination.
+    pub overwrite: bool,
+    /// Copy directories.
+    pub recursive: bool,
+    /// Make missing directories of the destination.
+    pub parents: bool,
+    /// Who does it.
+    pub author: Option<&'a str>,
+}
+
+fn exists(path: &WsPath) -> Error {
+    Error::new(ErrorKind::FileExists, "already exists").at(path)
+}
+
+fn missing(path: &WsPath) -> Error {
+    Error::new(ErrorKind::FileNotFound, "no such file or directory").at(path)
+}
+
+fn require_parents(place: &dyn Place, parents: bool) -> Result<()> {
+    match place.missing().first() {
+        Some(missing) if !parents => Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory").at(missing)),
+        _ => Ok(()),
+    }
+}
+
+/// The directories a place needs, as changes.
+fn made(place: &dyn Place) -> Vec<Change> {
+    place
+        .missing()
+        .iter()
+        .map(|path| Change { path: path.clone(), source: None, before: None, after: Some(directory(DIRECTORY_MODE)) })
+        .collect()
+}
+
+fn check_destination(
+    workspace: &Workspace,
+    from: &dyn Place,
+    info: Info,
+    to: &dyn Place,
+    overwrite: bool,
+) -> Result<()> {
+    if to.path() != from.path() && to.path().starts_with(from.path()) && info.kind == Kind::Directory {
+        return Err(Error::new(ErrorKind::InvalidArgument, "a directory cannot go into itself").at(to.path()));
+    }
+    let Some(present) = to.info()? else { return Ok(()) };
+    if !overwrite {
+        return Err(exists(to.path()));
+    }
+    match (info.kind, present.kind) {
+        (Kind::Directory, Kind::Directory) => {
+            if workspace.files().directory(to.path())?.list()?.is_empty() {
+                Ok(())
+            } else {
+                Err(Error::new(ErrorKind::DirectoryNotEmpty, "the destination is not empty").at(to.path()))
+            }
+        }
+        (_, Kind::Directory) => Err(Error::new(ErrorKind::IsADirectory, "the destination is a directory").at(to.path())),
+        (Kind::Directory, _) => {
+            Err(Error::new(ErrorKind::NotADirectory, "a directory cannot replace a file").at(to.path()))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Changing<'_> {
+    /// Records and makes one change at `place`, with the directories it needs.
+    fn put(
+        &mut self,
+        said: &Said<'_>,
+        mut place: Box<dyn Place + '_>,
+        before: Option<Entry>,
+        after: Entry,
+        mode: PutMode,
+        parents: bool,
+    ) -> Result<()> {
+        require_parents(place.as_ref(), parents)?;
+        let mut changes = made(place.as_ref());
+        changes.push(Change {
+            path: place.path().clone(),
+            source: said.source.clone(),
+            before,
+            after: Some(after.clone()),
+        });
+        let work = self.work;
+        self.record(said, changes, || {
+            place.make_missing()?;
+            place.put(&after, mode, work)
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! hedgerow: a jailed tree of files in which every change is seen, named and undone.
+//!
+//! `core` is the product: it knows no Python, no async runtime, no environment and prints nothing.
+//! `bindings` is everything that knows Python; it is compiled only with the `python` feature.
+
+#[forbid(unsafe_code)]
+pub mod core;
