@@ -5,3 +5,6 @@
 
 #[forbid(unsafe_code)]
 pub mod core;
+
+#[cfg(feature = "python")]
+mod bindings;

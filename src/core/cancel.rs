@@ -4,6 +4,7 @@
 //! mind waits for one chunk of work at most (1 MiB of a file, or one directory).
 
 use crate::core::error::{Error, ErrorKind, Result};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,17 +36,29 @@ pub struct Progress {
 }
 
 /// What a call carries along: its cancel token and where it reports to.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Work {
     /// Asks the call to stop.
     pub cancel: CancelToken,
     /// Counts what was done.
     pub progress: Arc<Progress>,
+    /// Runs at every check, on whichever thread checks: lets a caller who waits for this very call look
+    /// around (for a signal, say) and cancel it. Must be quick when there is nothing to see.
+    pub poll: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("cancel", &self.cancel).field("progress", &self.progress).finish_non_exhaustive()
+    }
 }
 
 impl Work {
     /// Returns an error of kind [`ErrorKind::Cancelled`] once the caller cancelled.
     pub fn check(&self) -> Result<()> {
+        if let Some(poll) = &self.poll {
+            poll();
+        }
         if self.cancel.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"));
         }

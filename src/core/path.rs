@@ -187,6 +187,7 @@ fn is_bidi(character: char) -> bool {
 impl Serialize for WsPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
+            Ok("") => serializer.serialize_str("/"),
             Ok(text) => serializer.serialize_str(text),
             Err(_) => serializer.collect_seq(self.0.iter()),
         }

@@ -75,7 +75,7 @@ impl CommitData {
         .map_err(|error| Error::new(ErrorKind::Bug, "metadata cannot be written").because(error))?;
         let mut text = format!("tree {}\n", self.tree);
         for parent in &self.parents {
-            text.push_str(&format!("parent {parent}\n"));
+            text.extend(["parent ", &parent.to_string(), "\n"]);
         }
         // Git knows no time before 1970.
         let seconds = self.time_ms.div_euclid(1000).clamp(0, MAX_SECONDS);
@@ -83,12 +83,12 @@ impl CommitData {
         let who = name.replace(['<', '>'], "").trim_matches(is_crud).to_owned();
         let who = if who.is_empty() { "unknown" } else { &who };
         for line in ["author", "committer"] {
-            text.push_str(&format!("{line} {who} <hedgerow> {seconds} +0000\n"));
+            text.extend([line, " ", who, " <hedgerow> ", &seconds.to_string(), " +0000\n"]);
         }
         let kind = self.extra.get("kind").and_then(Value::as_str).unwrap_or("checkpoint");
         let subject = one_line(self.label.as_deref().unwrap_or_default(), SUBJECT_CHARS, "");
         let subject = if subject.is_empty() { one_line(kind, SUBJECT_CHARS, "checkpoint") } else { subject };
-        text.push_str(&format!("\n{subject}\n\n{TRAILER}{json}\n"));
+        text.extend(["\n", &subject, "\n\n", TRAILER, &json, "\n"]);
         Ok(text.into_bytes())
     }
 

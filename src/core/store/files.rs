@@ -34,8 +34,8 @@ impl Dir {
     /// Opens the directory of a store, making it and its parents (0700) if `create`.
     ///
     /// # Errors
-    /// `directory-not-found` without `create`; `permission-denied` if the directory is a link, belongs
-    /// to somebody else or can be written by others: what stands in it could not be trusted.
+    /// `directory-not-found` without `create`; `permission-denied` if the directory is a link or belongs
+    /// to somebody else: what stands in it could not be trusted.
     pub(crate) fn open_root(path: &Path, create: bool) -> Result<Self> {
         // Normalised, because a trailing slash would make the kernel follow a final link.
         let path: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
@@ -58,10 +58,16 @@ impl Dir {
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(Error::new(ErrorKind::PermissionDenied, "the store directory belongs to another user"));
         }
-        if stat.st_mode & 0o022 != 0 && !create {
+        Ok(dir)
+    }
+
+    /// Refuses a directory others can write to.
+    pub(crate) fn require_private(&self) -> Result<()> {
+        let stat = rustix::fs::fstat(self).map_err(|error| Error::os(error, "examining the store directory"))?;
+        if stat.st_mode & 0o022 != 0 {
             return Err(Error::new(ErrorKind::PermissionDenied, "the store directory can be written by other users"));
         }
-        Ok(dir)
+        Ok(())
     }
 
     /// Opens the directory of a file of the store and returns it with the file's name.
@@ -301,12 +307,9 @@ impl Scratch {
             // A sweep by another process may come between making and locking it; then the lock is
             // taken or the directory gone, and the next name is tried.
             let Ok(Some(dir)) = parent.try_sub(&name) else { continue };
-            match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => continue,
-                // Without locks nothing can be swept either, see `sweep`.
-                Ok(()) | Err(_) => {}
-            }
-            if !parent.exists(&name) {
+            // Any other error: without locks nothing can be swept either, see `sweep`.
+            let taken = rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+            if taken || !parent.exists(&name) {
                 continue;
             }
             return Ok(Scratch { parent, name, dir, next: AtomicU64::new(0), owner: pid });

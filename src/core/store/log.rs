@@ -202,7 +202,6 @@ impl Log {
     /// Goes forward from a boundary and returns where the incomplete end starts.
     fn scan(&self, from: u64) -> Result<u64> {
         let mut at = from;
-        // The last boundary after which nothing but the incomplete end may be cut.
         loop {
             if at >= self.len {
                 return Ok(at.min(self.len));
@@ -299,7 +298,9 @@ impl Log {
         let bodies_len = bodies.iter().map(|body| body.len() as u64).sum::<u64>();
         let mut crc = crc32fast::Hasher::new();
         crc.update(header);
-        bodies.iter().for_each(|body| crc.update(body));
+        for body in bodies {
+            crc.update(body);
+        }
         let mut head = [0; 24];
         head[..4].copy_from_slice(&MAGIC);
         // Bounded by MAX_HEADER above.
@@ -659,7 +660,7 @@ mod tests {
         let mut log = Log::open(&path).unwrap();
         log.append(b"one", &[]).unwrap();
         let end = log.end();
-        log.append(b"two", &[&[7; 20_000]]).unwrap();
+        log.append(b"two", &[&vec![7; 20_000]]).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[4096..8192].fill(0);
         std::fs::write(&path, &bytes).unwrap();

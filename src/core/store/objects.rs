@@ -118,7 +118,9 @@ fn missing_object(id: &ObjectId) -> Error {
 #[derive(Debug)]
 pub struct Objects {
     root: Dir,
-    objects: Dir,
+    /// `objects/`.
+    loose: Dir,
+    /// `objects/pack/`.
     pack: Dir,
     own: Dir,
     scratch: Mutex<Option<Arc<Scratch>>>,
@@ -149,6 +151,7 @@ impl Objects {
         if create {
             lay_out(&root)?;
         }
+        root.require_private()?;
         let own = root.try_sub("hedgerow")?.ok_or_else(|| {
             Error::new(ErrorKind::StoreCorrupt, "the directory is not a store: its version file is missing")
         })?;
@@ -159,7 +162,7 @@ impl Objects {
         Scratch::sweep(&own.sub("tmp", true)?);
         Ok(Arc::new(Objects {
             root,
-            objects,
+            loose: objects,
             pack,
             own,
             scratch: Mutex::new(None),
@@ -188,7 +191,7 @@ impl Objects {
     /// Tells whether the store holds an object.
     pub fn contains(&self, id: &ObjectId) -> bool {
         let packs = self.current_packs(true);
-        packs.iter().any(|pack| pack.find(id).is_some()) || self.objects.exists(&loose::place(id).1)
+        packs.iter().any(|pack| pack.find(id).is_some()) || self.loose.exists(&loose::place(id).1)
     }
 
     /// Reads a whole object and checks it against its id.
@@ -231,7 +234,7 @@ impl Objects {
                     }
                 }
             }
-            match loose::open(&self.objects, id) {
+            match loose::open(&self.loose, id) {
                 Ok(Some(stream)) => return Ok((stream.kind, stream.len)),
                 Ok(None) => {}
                 Err(error) => last = Some(error),
@@ -346,7 +349,7 @@ impl Objects {
                     Err(error) => last = Some(error),
                 }
             }
-            match loose::open(&self.objects, id).and_then(|stream| stream.map(&mut read).transpose()) {
+            match loose::open(&self.loose, id).and_then(|stream| stream.map(&mut read).transpose()) {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(error) => last = Some(error),
@@ -441,7 +444,7 @@ impl Objects {
         if self.current_packs(false).iter().any(|pack| pack.find(id).is_some()) {
             return true;
         }
-        match loose::open(&self.objects, id) {
+        match loose::open(&self.loose, id) {
             Ok(Some(Stream { kind, len, mut body })) => {
                 let mut hasher = ObjectHasher::new(kind.name(), len);
                 let mut piece = vec![0; 64 << 10];
@@ -675,13 +678,12 @@ impl Batch {
             left -= got as u64;
             hasher.update(&piece[..got]);
             out.clear();
-            let state = match compress.take() {
-                Some(state) => state,
-                None => {
-                    let state = deflater.choose(&piece[..got]);
-                    deflate(state, &loose::head(ObjectKind::Blob, len), FlushCompress::None, &mut out)?;
-                    state
-                }
+            let state = if let Some(state) = compress.take() {
+                state
+            } else {
+                let state = deflater.choose(&piece[..got]);
+                deflate(state, &loose::head(ObjectKind::Blob, len), FlushCompress::None, &mut out)?;
+                state
             };
             deflate(state, &piece[..got], FlushCompress::None, &mut out)?;
             write_all(&temp.file, &out, "writing an object")?;
@@ -693,13 +695,12 @@ impl Batch {
             return Err(changed());
         }
         out.clear();
-        let state = match compress {
-            Some(state) => state,
-            None => {
-                let state = deflater.choose(&[]);
-                deflate(state, &loose::head(ObjectKind::Blob, 0), FlushCompress::None, &mut out)?;
-                state
-            }
+        let state = if let Some(state) = compress {
+            state
+        } else {
+            let state = deflater.choose(&[]);
+            deflate(state, &loose::head(ObjectKind::Blob, 0), FlushCompress::None, &mut out)?;
+            state
         };
         deflate(state, &[], FlushCompress::Finish, &mut out)?;
         write_all(&temp.file, &out, "writing an object")?;
@@ -908,7 +909,7 @@ impl Places {
     fn sync(&self, objects: &Objects) -> Result<()> {
         self.fans.values().try_for_each(Dir::sync)?;
         if self.new_fan {
-            objects.objects.sync()?;
+            objects.loose.sync()?;
         }
         if self.pack {
             objects.pack.sync()?;
@@ -921,21 +922,21 @@ impl Objects {
     fn place_loose(&self, from: &Dir, name: &str, id: &ObjectId, places: &mut Places) -> Result<()> {
         let (fan, path) = loose::place(id);
         if !places.fans.contains_key(&fan) {
-            let dir = if let Some(dir) = self.objects.try_sub(&fan)? {
+            let dir = if let Some(dir) = self.loose.try_sub(&fan)? {
                 dir
             } else {
                 places.new_fan = true;
-                self.objects.sub(&fan, true)?
+                self.loose.sub(&fan, true)?
             };
             places.fans.insert(fan.clone(), dir);
         }
         let placing = |error| Error::os(error, "putting an object in place");
-        match from.rename(name, &self.objects, &path) {
+        match from.rename(name, &self.loose, &path) {
             // Git removes a fan-out directory that became empty.
             Err(Errno::NOENT) => {
-                places.fans.insert(fan.clone(), self.objects.sub(&fan, true)?);
+                places.fans.insert(fan.clone(), self.loose.sub(&fan, true)?);
                 places.new_fan = true;
-                from.rename(name, &self.objects, &path).map_err(placing)
+                from.rename(name, &self.loose, &path).map_err(placing)
             }
             other => other.map_err(placing),
         }
@@ -1018,14 +1019,14 @@ impl Objects {
     fn sweep_loose(self: &Arc<Self>, work: &Work) -> Result<()> {
         // One of 256 directories tells about the others, as git does it; the exact count is for the
         // rare case that it is near.
-        let sample = self.objects.try_sub("17")?.map_or(Ok(0), |dir| dir.list().map(|names| names.len()))?;
+        let sample = self.loose.try_sub("17")?.map_or(Ok(0), |dir| dir.list().map(|names| names.len()))?;
         if sample * 256 < MAX_LOOSE / 2 {
             return Ok(());
         }
         let mut ids = Vec::new();
         for fan in 0..=255_u8 {
             let fan = format!("{fan:02x}");
-            let Some(dir) = self.objects.try_sub(&fan)? else { continue };
+            let Some(dir) = self.loose.try_sub(&fan)? else { continue };
             ids.extend(dir.list()?.iter().filter_map(|name| format!("{fan}{name}").parse::<ObjectId>().ok()));
         }
         if ids.len() <= MAX_LOOSE {
@@ -1037,7 +1038,7 @@ impl Objects {
         for id in ids {
             work.check()?;
             // A damaged object stays where it is: it is evidence, and nothing is lost by it.
-            let Ok(Some(stream)) = loose::open(&self.objects, &id) else { continue };
+            let Ok(Some(stream)) = loose::open(&self.loose, &id) else { continue };
             if stream.len > SWEEP_MAX_BYTES {
                 continue;
             }
@@ -1052,7 +1053,7 @@ impl Objects {
         }
         batch.finish()?;
         for id in swept {
-            self.objects.remove(&loose::place(&id).1)?;
+            self.loose.remove(&loose::place(&id).1)?;
         }
         Ok(())
     }

@@ -145,6 +145,9 @@ pub(super) struct Pack {
     pub(super) len: u64,
 }
 
+/// Finds the object a delta is based on.
+pub(super) type Lookup<'a> = dyn Fn(&ObjectId) -> Result<(ObjectKind, Vec<u8>)> + 'a;
+
 /// What the head of an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
@@ -199,11 +202,7 @@ impl Pack {
     }
 
     /// Opens the object at `offset`; `base` finds objects outside of this pack that a delta needs.
-    pub(super) fn stream(
-        self: &Arc<Self>,
-        offset: u64,
-        base: &dyn Fn(&ObjectId) -> Result<(ObjectKind, Vec<u8>)>,
-    ) -> Result<Stream> {
+    pub(super) fn stream(self: &Arc<Self>, offset: u64, base: &Lookup<'_>) -> Result<Stream> {
         let entry = self.entry(offset)?;
         let EntryKind::Whole(kind) = entry.kind else {
             let (kind, bytes) = self.resolve(entry, offset, base)?;
@@ -279,12 +278,7 @@ impl Pack {
     }
 
     /// Applies a chain of deltas.
-    fn resolve(
-        self: &Arc<Self>,
-        mut entry: Entry,
-        mut at: u64,
-        base: &dyn Fn(&ObjectId) -> Result<(ObjectKind, Vec<u8>)>,
-    ) -> Result<(ObjectKind, Vec<u8>)> {
+    fn resolve(self: &Arc<Self>, mut entry: Entry, mut at: u64, base: &Lookup<'_>) -> Result<(ObjectKind, Vec<u8>)> {
         let mut deltas = Vec::new();
         let (kind, mut bytes) = loop {
             match entry.kind {

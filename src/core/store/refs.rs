@@ -70,7 +70,7 @@ impl Refs {
             _ => "refs",
         };
         if let Some(dir) = self.dir().try_sub_path(start)? {
-            self.walk(&dir, start, &mut loose)?;
+            walk(&dir, start, &mut loose)?;
         }
         let mut found = self.packed()?;
         found.extend(loose);
@@ -106,26 +106,20 @@ impl Refs {
         if present != expected {
             return Err(Error::new(ErrorKind::BaseMoved, "the branch was moved by somebody else"));
         }
-        match id {
-            Some(id) => {
-                write_all(&lock.file, format!("{id}\n").as_bytes(), "writing a ref")?;
-                if self.sync {
-                    sync_file(&lock.file)?;
-                }
-                lock.publish(leaf)?;
-                if self.sync {
-                    made.iter().try_for_each(Dir::sync)?;
-                    dir.sync()?;
-                }
+        if let Some(id) = id {
+            write_all(&lock.file, format!("{id}\n").as_bytes(), "writing a ref")?;
+            if self.sync {
+                sync_file(&lock.file)?;
             }
-            None => {
-                // The packed form first, else the ref would be back for a moment with an old value.
-                self.unpack(name)?;
-                dir.remove(leaf)?;
-                if self.sync {
-                    dir.sync()?;
-                }
-            }
+            lock.publish(leaf)?;
+        } else {
+            // The packed form first, else the ref would be back for a moment with an old value.
+            self.unpack(name)?;
+            dir.remove(leaf)?;
+        }
+        if self.sync {
+            made.iter().try_for_each(Dir::sync)?;
+            dir.sync()?;
         }
         Ok(())
     }
@@ -162,27 +156,6 @@ impl Refs {
         }
     }
 
-    fn walk(&self, dir: &Dir, path: &str, out: &mut Vec<(String, ObjectId)>) -> Result<()> {
-        for name in dir.list()? {
-            let full = format!("{path}/{name}");
-            if has_ending(&name, "lock") {
-                continue;
-            }
-            match dir.try_sub(&name) {
-                Ok(Some(below)) => self.walk(&below, &full, out)?,
-                Ok(None) => {}
-                Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                    // Read through the directory that was listed: it may have been packed meanwhile.
-                    if let Some(bytes) = dir.read(&name, MAX_REF_BYTES)? {
-                        out.push((full, parse_ref(&bytes)?));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     fn packed(&self) -> Result<BTreeMap<String, ObjectId>> {
         let Some(bytes) = self.dir().read("packed-refs", MAX_PACKED_BYTES)? else { return Ok(BTreeMap::new()) };
         packed_lines(&bytes)
@@ -215,6 +188,27 @@ impl Refs {
         lock.publish("packed-refs")?;
         if self.sync { self.dir().sync() } else { Ok(()) }
     }
+}
+
+fn walk(dir: &Dir, path: &str, out: &mut Vec<(String, ObjectId)>) -> Result<()> {
+    for name in dir.list()? {
+        let full = format!("{path}/{name}");
+        if has_ending(&name, "lock") {
+            continue;
+        }
+        match dir.try_sub(&name) {
+            Ok(Some(below)) => walk(&below, &full, out)?,
+            Ok(None) => {}
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                // Read through the directory that was listed: it may have been packed meanwhile.
+                if let Some(bytes) = dir.read(&name, MAX_REF_BYTES)? {
+                    out.push((full, parse_ref(&bytes)?));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Yields the lines, with the name of the ref where one stands.

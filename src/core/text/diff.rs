@@ -200,7 +200,7 @@ fn quoted(prefix: &str, path: &WsPath) -> Vec<u8> {
     let bytes = path.as_bytes();
     let unusual = |byte: &u8| *byte < 0x20 || *byte >= 0x7f || *byte == b'"' || *byte == b'\\';
     let mut out = Vec::with_capacity(bytes.len() + prefix.len() + 2);
-    if !bytes.iter().any(|byte| unusual(byte)) {
+    if !bytes.iter().any(unusual) {
         put(&mut out, &[prefix.as_bytes(), bytes]);
         return out;
     }
@@ -404,10 +404,8 @@ fn hunks(old: &Sequence<'_>, new: &Sequence<'_>, context: usize) -> FileDiff {
     let mut result = FileDiff::default();
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
-        let count = 1 + rest
-            .windows(2)
-            .take_while(|pair| pair[1].old.0 - pair[0].old.1 <= context.saturating_mul(2))
-            .count();
+        let count =
+            1 + rest.windows(2).take_while(|pair| pair[1].old.0 - pair[0].old.1 <= context.saturating_mul(2)).count();
         let (these, later) = rest.split_at(count);
         rest = later;
         let before = context.min(first.old.0);
@@ -482,7 +480,7 @@ mod tests {
         }
         let programs: &[(&str, &[&str])] =
             &[("git", &["apply", "-p1", "--whitespace=nowarn"]), ("patch", &["-p1", "-s", "--binary"])];
-        for (program, arguments) in &programs[..1 + usize::from(with_patch)] {
+        for (program, arguments) in &programs[..=usize::from(with_patch)] {
             let root = tempfile::tempdir().unwrap();
             let full = write(root.path(), &path, old.unwrap_or_default());
             if old.is_none() {
@@ -496,8 +494,23 @@ mod tests {
     }
 
     fn content() -> impl Strategy<Value = Vec<u8>> {
-        let line = proptest::sample::select(vec![&b"a\n"[..], &b"b\n"[..], &b"c\r\n"[..], &b"\n"[..], &b"\x0c\n"[..], "é\u{2028}\n".as_bytes(), &b"\xff\n"[..], &b"x\ry\n"[..], &b"-- a\n"[..], &b"++ b\n"[..], &b"\r\n"[..]]);
-        (prop::collection::vec(line, 0..14), prop::option::of(proptest::sample::select(vec![&b"end"[..], &b"a"[..], &b"\r"[..], &b"\\"[..]])))
+        let line = proptest::sample::select(vec![
+            &b"a\n"[..],
+            &b"b\n"[..],
+            &b"c\r\n"[..],
+            &b"\n"[..],
+            &b"\x0c\n"[..],
+            "é\u{2028}\n".as_bytes(),
+            &b"\xff\n"[..],
+            &b"x\ry\n"[..],
+            &b"-- a\n"[..],
+            &b"++ b\n"[..],
+            &b"\r\n"[..],
+        ]);
+        (
+            prop::collection::vec(line, 0..14),
+            prop::option::of(proptest::sample::select(vec![&b"end"[..], &b"a"[..], &b"\r"[..], &b"\\"[..]])),
+        )
             .prop_map(|(lines, last)| [lines.concat(), last.unwrap_or_default().to_vec()].concat())
     }
 
@@ -582,7 +595,19 @@ mod tests {
     #[test]
     fn case_d01_unusual_names_and_empty_files_apply() {
         for name in [
-            "plain", "with space", " lead", "trail ", "公共.cpp", "a\tb", "a\"b", "a\\b", "a\nb", "-rf", "x/é/y", "a\x01\x7fb", "a\u{b}b",
+            "plain",
+            "with space",
+            " lead",
+            "trail ",
+            "公共.cpp",
+            "a\tb",
+            "a\"b",
+            "a\\b",
+            "a\nb",
+            "-rf",
+            "x/é/y",
+            "a\x01\x7fb",
+            "a\u{b}b",
         ] {
             // `patch` drops a space at the end of any name, git's own patches included.
             let with_patch = !name.ends_with(' ');
@@ -625,7 +650,8 @@ mod tests {
 
     #[test]
     fn nothing_in_common_and_pathological_input_end_in_time() {
-        let numbered = |word: &str| (0..100_000).flat_map(|n| format!("{word} {n}\n").into_bytes()).collect::<Vec<u8>>();
+        let numbered =
+            |word: &str| (0..100_000).flat_map(|n| format!("{word} {n}\n").into_bytes()).collect::<Vec<u8>>();
         let start = Instant::now();
         let changes = diff(&numbered("old"), &numbered("new"), 3);
         assert_eq!((changes.additions, changes.deletions), (100_000, 100_000));

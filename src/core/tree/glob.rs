@@ -33,6 +33,7 @@ const MAX_PARTS: usize = 126;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about a pattern, each asked for by name")]
 pub struct Glob {
     alternatives: Vec<Alternative>,
     rooted: bool,
@@ -182,7 +183,8 @@ impl Alternative {
         let mut prefix = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
         for text in names(pattern) {
-            let part = if text == b"**" { Part::AnyDirectories } else { Part::Name(Segment::parse(text, Dialect::Glob)) };
+            let part =
+                if text == b"**" { Part::AnyDirectories } else { Part::Name(Segment::parse(text, Dialect::Glob)) };
             if let Part::Name(segment) = &part
                 && let Some(name) = segment.literal()
             {
@@ -498,7 +500,8 @@ fn next_unit(rest: &[u8]) -> Option<(u32, usize)> {
         0xf0..=0xf4 => 4,
         _ => return Some((STRAY + u32::from(first), 1)),
     };
-    let character = rest.get(..width).and_then(|bytes| std::str::from_utf8(bytes).ok()).and_then(|text| text.chars().next());
+    let character =
+        rest.get(..width).and_then(|bytes| std::str::from_utf8(bytes).ok()).and_then(|text| text.chars().next());
     Some(character.map_or((STRAY + u32::from(first), 1), |character| (u32::from(character), width)))
 }
 
@@ -656,7 +659,15 @@ mod tests {
     // rows: S16, cases S05 and S08: one table for every backend, hidden names by the shell's rule.
     #[test]
     fn case_s08_filter_matrix() {
-        let tree = ["a.py", "sub/b.py", "sub/nested/c.py", "readme.md", ".hidden.py", ".hidden/x.py", ".github/workflows/ci.yml"];
+        let tree = [
+            "a.py",
+            "sub/b.py",
+            "sub/nested/c.py",
+            "readme.md",
+            ".hidden.py",
+            ".hidden/x.py",
+            ".github/workflows/ci.yml",
+        ];
         for (pattern, expected) in [
             ("*.py", "a.py sub/b.py sub/nested/c.py .hidden/x.py"),
             ("**/*.py", "a.py sub/b.py sub/nested/c.py"),

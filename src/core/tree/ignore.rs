@@ -157,7 +157,11 @@ impl Pattern {
         let mut parts = Vec::new();
         for text in split_names(line) {
             let stars = text.len() > 1 && text.iter().all(|&byte| byte == b'*');
-            parts.push(if stars && !any_depth { Part::AnyDirectories } else { Part::Name(Segment::parse(&text, Dialect::Gitignore)) });
+            parts.push(if stars && !any_depth {
+                Part::AnyDirectories
+            } else {
+                Part::Name(Segment::parse(&text, Dialect::Gitignore))
+            });
         }
         if let Some(Part::AnyDirectories) = parts.last() {
             parts.push(Part::Name(Segment::parse(b"*", Dialect::Gitignore)));
@@ -329,9 +333,27 @@ mod tests {
     }
 
     const PATHS: &[(&str, bool)] = &[
-        ("a", true), ("a/b", true), ("a/b/c", false), ("a/b/ab", false), ("a/c", false), ("a/ab", true), ("a/ab/c", false),
-        ("b", true), ("b/a", true), ("b/a/c", false), ("b/a/b", true), ("b/a/b/c", false), ("c", false), ("ab", false),
-        ("a b", false), ("#c", false), ("!c", false), ("c ", false), ("b/é", false), ("b/*", false), ("[a", false),
+        ("a", true),
+        ("a/b", true),
+        ("a/b/c", false),
+        ("a/b/ab", false),
+        ("a/c", false),
+        ("a/ab", true),
+        ("a/ab/c", false),
+        ("b", true),
+        ("b/a", true),
+        ("b/a/c", false),
+        ("b/a/b", true),
+        ("b/a/b/c", false),
+        ("c", false),
+        ("ab", false),
+        ("a b", false),
+        ("#c", false),
+        ("!c", false),
+        ("c ", false),
+        ("b/é", false),
+        ("b/*", false),
+        ("[a", false),
     ];
 
     fn compare(files: &BTreeMap<String, Vec<u8>>) {
@@ -353,10 +375,45 @@ mod tests {
     #[test]
     fn odd_lines_mean_what_git_means() {
         for text in [
-            &b"c \n"[..], b"c\\ \n", b"\\#c\n", b"#c\n", b"\\!c\n", b"!c\n", b"c\r\n", b"a/**\n", b"**\n!a\n", b"/**/c\n", b"a/**/c\n",
-            b"**/b/\n", b"[a\n", b"\\[a\n", b"c\\\n", b"/\n", b"//\n", b"a//b\n", b"[!a]\n", b"[^a]\n", b"[[:alpha:]]\n", b"[]a]\n", b"b/\\*\n",
-            b"\xef\xbb\xbfc\n", b"*\n!*/\n!c\n", b"c", b"b/?\n", b"b/??\n", b"a\\/b\n", b"[b-a]\n", b"/a/*/c\n", b"***\n", b"a/***/c\n", b" c\n",
-            b"*/c\n", b"**/c\n", b"a/\n!a/\n", b"b/*\n!b/a\n", b"[[:foo:]]\n",
+            &b"c \n"[..],
+            b"c\\ \n",
+            b"\\#c\n",
+            b"#c\n",
+            b"\\!c\n",
+            b"!c\n",
+            b"c\r\n",
+            b"a/**\n",
+            b"**\n!a\n",
+            b"/**/c\n",
+            b"a/**/c\n",
+            b"**/b/\n",
+            b"[a\n",
+            b"\\[a\n",
+            b"c\\\n",
+            b"/\n",
+            b"//\n",
+            b"a//b\n",
+            b"[!a]\n",
+            b"[^a]\n",
+            b"[[:alpha:]]\n",
+            b"[]a]\n",
+            b"b/\\*\n",
+            b"\xef\xbb\xbfc\n",
+            b"*\n!*/\n!c\n",
+            b"c",
+            b"b/?\n",
+            b"b/??\n",
+            b"a\\/b\n",
+            b"[b-a]\n",
+            b"/a/*/c\n",
+            b"***\n",
+            b"a/***/c\n",
+            b" c\n",
+            b"*/c\n",
+            b"**/c\n",
+            b"a/\n!a/\n",
+            b"b/*\n!b/a\n",
+            b"[[:foo:]]\n",
         ] {
             compare(&BTreeMap::from([(String::new(), text.to_vec())]));
         }
@@ -380,6 +437,7 @@ mod tests {
     }
 
     fn line_strategy() -> impl Strategy<Value = Vec<u8>> {
-        "((!|/|)(\\*|a|b|c|ab|\\*b|\\?|\\[ab\\]|\\*\\*)(/(\\*|a|b|c|\\*\\*|\\?)){0,2}(/|)\n){0,4}".prop_map(String::into_bytes)
+        "((!|/|)(\\*|a|b|c|ab|\\*b|\\?|\\[ab\\]|\\*\\*)(/(\\*|a|b|c|\\*\\*|\\?)){0,2}(/|)\n){0,4}"
+            .prop_map(String::into_bytes)
     }
 }

@@ -8,6 +8,7 @@
 //! LOCK ORDER: the past's mutex (this process), the root's lock (other processes on the same files),
 //! the state lock (other processes on the same history). Reads take none of them.
 
+mod archive;
 mod changing;
 mod lineage;
 mod past;
@@ -15,7 +16,7 @@ mod reads;
 mod writes;
 
 pub use lineage::{BlameLine, LogEntry, Visit};
-pub use past::{DiffResult, Rollback};
+pub use past::{DiffResult, Patch, Rollback};
 pub use reads::{GlobResult, Match, SearchOptions, SearchResult, SkippedFile, StatResult, Summary, View};
 pub use writes::{EditOptions, EditOutcome, TransferOptions, WriteOptions};
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Largest file [`Workspace::try_read`] reads on the caller's thread.
-pub const TRY_BYTES: u64 = 256 << 10;
+const TRY_BYTES: u64 = 256 << 10;
 /// Largest file shown as text.
-pub const MAX_VIEW_BYTES: u64 = 256 << 20;
+const MAX_VIEW_BYTES: u64 = 256 << 20;
 
 /// What is known of one entry.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -209,7 +209,7 @@ impl Workspace {
             return Err(Error::new(ErrorKind::FileTooLarge, "the file is too large to be shown as text").at(&path));
         }
         let view = text::edit::view(&bytes);
-        if !view.bom && text::is_binary(&bytes) {
+        if text::edit::is_binary_for_edit(&bytes) {
             return Err(Error::new(ErrorKind::BinaryFile, "the file is binary").at(&path));
         }
         Ok(View {

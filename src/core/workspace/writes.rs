@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Files larger than this are not edited as text.
-pub const MAX_EDIT_BYTES: u64 = 256 << 20;
+const MAX_EDIT_BYTES: u64 = 256 << 20;
 /// Lines of a diff an edit answers with.
-pub const EDIT_DIFF_LINES: usize = 200;
+const EDIT_DIFF_LINES: usize = 200;
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, Default)]

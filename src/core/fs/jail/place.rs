@@ -404,6 +404,8 @@ impl Place {
     }
 
     /// Sets the permission bits of the file or directory there. A directory keeps its bits above 0777.
+    /// A file with several names is replaced by a copy with the new mode, as a write would: the mode
+    /// belongs to the inode, and its other names may be outside.
     ///
     /// # Errors
     /// `invalid-argument` for bits above 0777, `not-supported` for a link, `special-file`.
@@ -414,6 +416,7 @@ impl Place {
             return Err(self.error(ErrorKind::FileNotFound, "no such file or directory"));
         };
         let mode = match stat.kind {
+            Kind::File if stat.nlink > 1 => return self.copy_with_mode(mode),
             Kind::File => mode,
             Kind::Directory => mode | (stat.mode & 0o7000),
             Kind::Symlink => return Err(self.error(ErrorKind::NotSupported, "a symbolic link has no mode of its own")),
@@ -424,6 +427,23 @@ impl Place {
         };
         chmod_handle(self.fd(), self.leaf(), handle.as_fd(), &stat, mode)
             .map_err(|errno| self.fail(errno, "changing the mode"))
+    }
+
+    fn copy_with_mode(&self, mode: u32) -> Result<()> {
+        let file = self.open_file()?;
+        let mut write = |out: &mut dyn Write| {
+            let mut buffer = vec![0; 1 << 18];
+            let mut at = 0;
+            loop {
+                let count = file.read_at(at, &mut buffer)?;
+                out.write_all(&buffer[..count]).map_err(|error| Error::io(&error, "writing"))?;
+                at += count as u64;
+                if count < buffer.len() {
+                    return Ok(());
+                }
+            }
+        };
+        self.replace(&mut write, Replace { mode: Some(mode), ..Replace::default() }).map(drop)
     }
 
     /// Makes the change of this entry survive a crash of the machine.
@@ -486,7 +506,11 @@ fn rename_new(
         return renamed;
     }
     sys::retry(|| rustix::fs::linkat(from, from_name, to, to_name, AtFlags::empty()))?;
-    sys::retry(|| rustix::fs::unlinkat(from, from_name, AtFlags::empty()))
+    let removed = sys::retry(|| rustix::fs::unlinkat(from, from_name, AtFlags::empty()));
+    if removed.is_err() {
+        sys::best_effort(rustix::fs::unlinkat(to, to_name, AtFlags::empty()));
+    }
+    removed
 }
 
 fn set_mode(fd: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {

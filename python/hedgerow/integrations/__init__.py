@@ -1,0 +1,1 @@
+"""Adapters for agent frameworks; each needs the extra of the same name."""

@@ -1,0 +1,367 @@
+//! The two doorways between Python and the core: [`run`] blocks, a [`Later`] completes a future.
+//!
+//! Nothing else in this crate lets go of the interpreter or starts a thread (a lint sees to that).
+//!
+//! Blocking: the call runs on the caller's own thread. At most every 50 ms a check of the core takes the
+//! interpreter back for a moment, so that Ctrl-C and a progress callback get their turn.
+//!
+//! Later: the call runs on a pool thread and hands its result to the loop with `call_soon_threadsafe`.
+//! Calls that change a workspace first wait for that workspace's lane, asynchronously, so that at most one
+//! pool thread stands at its lock. PERF: 97 µs an await; `pyo3_async_runtimes::future_into_py` with
+//! `spawn_blocking` 165 µs, `asyncio.to_thread` 124-141 µs (2026-11-30, two cores). Its completion also
+//! attaches to the interpreter unasked, which panics while that is closing, and its runtime cannot be
+//! replaced after a fork; so the completion is ours and the runtime is plain tokio.
+//!
+//! Fork: the runtime carries the pid it was made in; a child makes its own. Exit: no new call is taken,
+//! running ones are cancelled and waited for with the interpreter released, and after that no thread
+//! attaches again: what is still running is left to the operating system.
+
+use super::convert::to_py_err;
+use crate::core::cancel::{CancelToken, Work};
+use crate::core::error::{Error, ErrorKind, Result};
+use parking_lot::{Condvar, Mutex};
+use pyo3::exceptions::asyncio::CancelledError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// Deep trees are walked by recursion; a page of this is used only when it is needed.
+const STACK_BYTES: usize = 64 << 20;
+const POLL: Duration = Duration::from_millis(50);
+
+/// One pending call: the loop and future to complete, and the flag that cancels the work.
+#[pyclass(module = "hedgerow._native", frozen)]
+pub(crate) struct Later {
+    event_loop: Py<PyAny>,
+    future: Py<PyAny>,
+    work: Work,
+}
+
+#[pymethods]
+impl Later {
+    #[new]
+    fn new(r#loop: Py<PyAny>, future: Py<PyAny>) -> Self {
+        Later { event_loop: r#loop, future, work: Work::default() }
+    }
+
+    /// Asks the call to stop: it has not happened then, or it completes.
+    fn cancel(&self) {
+        self.work.cancel.cancel();
+    }
+
+    /// Returns entries done, entries known so far, and bytes done.
+    fn progress(&self) -> (u64, u64, u64) {
+        counts(&self.work)
+    }
+}
+
+fn counts(work: &Work) -> (u64, u64, u64) {
+    let progress = &work.progress;
+    (
+        progress.entries.load(Ordering::Relaxed),
+        progress.total_entries.load(Ordering::Relaxed),
+        progress.bytes.load(Ordering::Relaxed),
+    )
+}
+
+/// Serves the calls of one workspace that change it one after the other.
+pub(crate) type Lane = Arc<tokio::sync::Mutex<()>>;
+
+/// How a call is made.
+#[derive(Default)]
+pub(crate) struct How {
+    /// Complete this instead of blocking.
+    pub(crate) later: Option<Py<Later>>,
+    /// Call this now and then while blocking.
+    pub(crate) progress: Option<Py<PyAny>>,
+    /// Wait for this before using a thread.
+    pub(crate) lane: Option<Lane>,
+}
+
+impl How {
+    pub(crate) fn later(later: Option<Py<Later>>) -> Self {
+        How { later, ..How::default() }
+    }
+}
+
+/// Runs `act` without the interpreter and turns its result into a Python value.
+pub(crate) fn run<T: Send + 'static>(
+    py: Python<'_>,
+    how: How,
+    act: impl FnOnce(&Work) -> Result<T> + Send + 'static,
+    convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    match how.later {
+        Some(later) => start(py, later, how.lane, act, convert),
+        None => {
+            let value = block(py, how.progress, act)?;
+            convert(py, value)
+        }
+    }
+}
+
+/// Runs `act` on this thread without the interpreter.
+pub(crate) fn block<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    act: impl FnOnce(&Work) -> Result<T> + Send,
+) -> PyResult<T> {
+    let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
+    let mut work = Work::default();
+    work.poll = Some(watch(&work, progress, Arc::clone(&raised)));
+    #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
+    let result = py.detach(|| guarded(|| act(&work)));
+    // The closure holds the work that holds the closure.
+    work.poll = None;
+    if let Some(error) = raised.lock().take() {
+        return Err(error);
+    }
+    result.map_err(|error| to_py_err(py, &error))
+}
+
+/// Looks for signals and reports progress, at most every 50 ms, on the thread that called only.
+fn watch(work: &Work, progress: Option<Py<PyAny>>, raised: Arc<Mutex<Option<PyErr>>>) -> Arc<dyn Fn() + Send + Sync> {
+    let caller = std::thread::current().id();
+    let last = Mutex::new(Instant::now());
+    let reported = Work { poll: None, ..work.clone() };
+    Arc::new(move || {
+        if std::thread::current().id() != caller {
+            return;
+        }
+        let mut last = last.lock();
+        if last.elapsed() < POLL {
+            return;
+        }
+        *last = Instant::now();
+        let outcome = Python::try_attach(|py| {
+            py.check_signals()?;
+            match &progress {
+                Some(progress) => {
+                    let (done, total, bytes) = counts(&reported);
+                    progress.call1(py, (done, total, bytes)).map(|_| ())
+                }
+                None => Ok(()),
+            }
+        });
+        if let Some(Err(error)) = outcome {
+            raised.lock().get_or_insert(error);
+            reported.cancel.cancel();
+        }
+    })
+}
+
+/// A fault of ours must reach the caller as an exception, not end the process.
+fn guarded<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|cause| {
+        let said = cause
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| cause.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Err(Error::new(ErrorKind::Bug, format!("hedgerow met a fault of its own: {said}")))
+    })
+}
+
+struct Pool {
+    pid: u32,
+    runtime: Runtime,
+}
+
+#[derive(Default)]
+struct Calls {
+    next: u64,
+    running: HashMap<u64, CancelToken>,
+    /// No new calls, and no attaching once the wait is over.
+    closing: bool,
+    closed: bool,
+}
+
+static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+static CALLS: Mutex<Option<Calls>> = Mutex::new(None);
+static IDLE: Condvar = Condvar::new();
+
+fn start<T: Send + 'static>(
+    py: Python<'_>,
+    later: Py<Later>,
+    lane: Option<Lane>,
+    act: impl FnOnce(&Work) -> Result<T> + Send + 'static,
+    convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    let work = later.get().work.clone();
+    let ticket = take_ticket(&work.cancel)
+        .ok_or_else(|| PyRuntimeError::new_err("the interpreter is closing; no new calls are taken"))?;
+    let call = move || {
+        let result = if work.cancel.is_cancelled() {
+            Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"))
+        } else {
+            guarded(|| act(&work))
+        };
+        finish(ticket, later, result, convert);
+    };
+    let spawned = with_pool(|runtime| match lane {
+        Some(lane) => {
+            let handle = runtime.handle().clone();
+            runtime.spawn(async move {
+                let held = lane.lock_owned().await;
+                handle.spawn_blocking(move || {
+                    call();
+                    drop(held);
+                });
+            });
+        }
+        None => {
+            runtime.spawn_blocking(call);
+        }
+    });
+    if let Err(error) = spawned {
+        give_back(ticket);
+        return Err(to_py_err(py, &error));
+    }
+    Ok(py.None())
+}
+
+/// Hands a result to its loop, unless the interpreter is past caring.
+fn finish<T>(
+    ticket: u64,
+    later: Py<Later>,
+    result: Result<T>,
+    convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>>,
+) {
+    if CALLS.lock().as_ref().is_some_and(|calls| calls.closed) {
+        // Even dropping a reference would touch the interpreter.
+        std::mem::forget(later);
+        std::mem::forget(convert);
+        return;
+    }
+    let attached = Python::try_attach(|py| {
+        let outcome = match result {
+            Ok(value) => convert(py, value),
+            Err(error) if error.kind() == ErrorKind::Cancelled => Err(CancelledError::new_err(())),
+            Err(error) => Err(to_py_err(py, &error)),
+        };
+        let held = later.get();
+        let (value, error) = match outcome {
+            Ok(value) => (value, py.None()),
+            Err(error) => (py.None(), error.into_value(py).into_any()),
+        };
+        let complete = pyo3::wrap_pyfunction!(complete, py);
+        let handed = complete.and_then(|complete| {
+            held.event_loop.call_method1(py, "call_soon_threadsafe", (complete, &held.future, value, error))
+        });
+        if handed.is_err() {
+            // The loop was closed: nobody waits for the result any more.
+            give_back(ticket);
+        } else {
+            give_back(ticket);
+        }
+        drop(later);
+    });
+    if attached.is_none() {
+        give_back(ticket);
+    }
+}
+
+/// Runs on the loop's own thread.
+#[pyfunction]
+fn complete(future: &Bound<'_, PyAny>, value: Py<PyAny>, error: &Bound<'_, PyAny>) -> PyResult<()> {
+    // Cancelled meanwhile: the result has nobody to go to.
+    if future.call_method0("done")?.extract()? {
+        return Ok(());
+    }
+    if error.is_none() {
+        future.call_method1("set_result", (value,))?;
+    } else if error.is_instance_of::<CancelledError>() {
+        future.call_method0("cancel")?;
+    } else {
+        future.call_method1("set_exception", (error,))?;
+    }
+    Ok(())
+}
+
+fn take_ticket(token: &CancelToken) -> Option<u64> {
+    let mut held = CALLS.lock();
+    let calls = held.get_or_insert_with(Calls::default);
+    if calls.closing {
+        return None;
+    }
+    calls.next += 1;
+    calls.running.insert(calls.next, token.clone());
+    Some(calls.next)
+}
+
+fn give_back(ticket: u64) {
+    if let Some(calls) = CALLS.lock().as_mut() {
+        calls.running.remove(&ticket);
+    }
+    IDLE.notify_all();
+}
+
+fn with_pool(act: impl FnOnce(&Runtime)) -> Result<()> {
+    // Held for an instant only; a fork in that instant leaves it locked in the child for ever.
+    let Some(mut pool) = POOL.try_lock_for(Duration::from_millis(500)) else {
+        return Err(Error::new(ErrorKind::UsedAfterFork, "the process was forked at a bad moment"));
+    };
+    let pid = std::process::id();
+    if pool.as_ref().is_some_and(|pool| pool.pid != pid) {
+        // The parent's threads do not exist here; waiting for them would never end.
+        std::mem::forget(pool.take());
+    }
+    if pool.is_none() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(32)
+            .thread_name("hedgerow")
+            .thread_stack_size(STACK_BYTES)
+            .build()
+            .map_err(|error| Error::io(&error, "starting threads"))?;
+        *pool = Some(Pool { pid, runtime });
+    }
+    if let Some(pool) = pool.as_ref() {
+        act(&pool.runtime);
+    }
+    Ok(())
+}
+
+/// Ends all calls: called once, at exit.
+#[pyfunction]
+pub(crate) fn _shutdown(py: Python<'_>, timeout: f64) {
+    let timeout = Duration::from_secs_f64(timeout.clamp(0.0, 60.0));
+    #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
+    py.detach(|| {
+        let deadline = Instant::now() + timeout;
+        let mut held = CALLS.lock();
+        let calls = held.get_or_insert_with(Calls::default);
+        calls.closing = true;
+        for token in calls.running.values() {
+            token.cancel();
+        }
+        while held.as_ref().is_some_and(|calls| !calls.running.is_empty()) {
+            if IDLE.wait_until(&mut held, deadline).timed_out() {
+                break;
+            }
+        }
+        if let Some(calls) = held.as_mut() {
+            calls.closed = true;
+        }
+        drop(held);
+        if let Some(pool) = POOL.lock().take() {
+            pool.runtime.shutdown_background();
+        }
+    });
+}
+
+/// Forgets threads and calls that exist in the parent only.
+#[pyfunction]
+pub(crate) fn _after_fork_in_child() {
+    if let Some(mut pool) = POOL.try_lock() {
+        std::mem::forget(pool.take());
+    }
+    if let Some(mut calls) = CALLS.try_lock() {
+        std::mem::forget(calls.take());
+    }
+}

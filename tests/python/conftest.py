@@ -1,0 +1,51 @@
+"""Fixtures shared by all tests: workspaces of each kind, and a host directory to look for leaks of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hedgerow import Workspace
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:
+    pass
+else:
+    slow = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=slow)
+    settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=slow)
+    settings.register_profile("nightly", max_examples=5_000, deadline=None, suppress_health_check=slow)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture
+def ws() -> Iterator[Workspace]:
+    """Return an empty workspace in memory."""
+    with Workspace.memory() as made:
+        yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a directory with a name that is easy to find in a message."""
+    directory = tmp_path / "secret-host-name" / "project"
+    directory.mkdir(parents=True)
+    return directory
+
+
+@pytest.fixture
+def disk(root: Path, tmp_path: Path) -> Iterator[Workspace]:
+    """Return a workspace over `root`."""
+    with Workspace.open(root, store=tmp_path / "store", id="test") as made:
+        yield made
+
+
+@pytest.fixture(params=["memory", "disk"])
+def any_ws(request: pytest.FixtureRequest) -> Workspace:
+    """Return a workspace of each kind."""
+    fixture: Workspace = request.getfixturevalue("ws" if request.param == "memory" else "disk")
+    return fixture
