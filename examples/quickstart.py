@@ -15,13 +15,14 @@ with tempfile.TemporaryDirectory() as temporary:
         ws.edit("src/app.py", "'hi'", "'hello'")
         second = ws.checkpoint("friendlier", author="grace")
         print(ws.diff(first, second))
+        for line in ws.blame("src/app.py"):
+            print(f"{line.author:>6} | {line.text.rstrip()}")
 
         # Going back loses nothing: the later state is still there to go forward to.
         ws.rollback(first)
         print(project.joinpath("src/app.py").read_text())
         ws.rollback(second)
-        for line in ws.blame("src/app.py"):
-            print(f"{line.author:>6} | {line.text.rstrip()}")
+        print(project.joinpath("src/app.py").read_text())
 
         # No path leads out, whatever it looks like.
         try:

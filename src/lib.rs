@@ -3,6 +3,8 @@
 //! `core` is the product: it knows no Python, no async runtime, no environment and prints nothing.
 //! `bindings` is everything that knows Python; it is compiled only with the `python` feature.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests build and inspect their own directories"))]
+
 #[forbid(unsafe_code)]
 pub mod core;
 

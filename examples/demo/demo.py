@@ -193,7 +193,7 @@ def story(ws: Workspace, root: Path, published: dict[str, tuple[str, int, str]],
     say.chapter(f"A real package: {NAME} {VERSION}, as published")
     summary = ws.summary()
     print(f"  {summary.files} files in {summary.directories} directories, {summary.bytes:,} bytes\n")
-    print(textwrap.indent(str(ws.tree("src", max_depth=1)), "  "))
+    print(textwrap.indent(str(ws.tree(max_depth=1)).lstrip("/\n"), "  "))
     start = ws.checkpoint("as published", author="demo")
     say.check(digest(fingerprint(root)) == digest(published), "the checkpoint put nothing into the tree")
 
@@ -240,6 +240,7 @@ def story(ws: Workspace, root: Path, published: dict[str, tuple[str, int, str]],
 
     say.chapter("A third one tries to get out")
     os.symlink("/etc/passwd", root / "docs" / "accounts.txt")
+    ws.checkpoint("found on disk", author="(outside)")
     print("  A program outside plants docs/accounts.txt, a link to /etc/passwd.\n")
     answers = work(
         ws,
@@ -254,14 +255,17 @@ def story(ws: Workspace, root: Path, published: dict[str, tuple[str, int, str]],
     print()
     say.check(bool(answers) and all(text.startswith("Error") for text in answers), "both were refused, with a hint")
     say.check("root:" not in "".join(answers), "nothing of the file was shown")
-    ws.checkpoint("after the link", author="curious")
+    ws.checkpoint("looked around", author="curious")
 
     say.chapter("Who changed what")
     for author, visits in ws.changed_by().items():
         for visit in visits:
-            effects = [f"{change.effect} {change.path}" for change in visit.changes]
+            effects = [
+                f"{change.effect} {f'{change.source} to ' if change.source else ''}{change.path}"
+                for change in visit.changes
+            ]
             more = f", and {len(effects) - 3} more" if len(effects) > 3 else ""
-            shown = ", ".join(effects[:3]) + more if author != "demo" else "(the package as it came)"
+            shown = ", ".join(effects[:3]) + more if effects else "nothing"
             line = f"  {visit.checkpoint[:10]}  {author:<9} {shown}"
             print(textwrap.fill(line, 96, subsequent_indent=" " * 24, break_on_hyphens=False))
     culprit = ws.log("src/click/types.py")[0].author

@@ -307,10 +307,10 @@ class _Toolbox:
         self.max_write = max_write_bytes
         self.raise_errors = raise_errors
         self.protect = protect
-        root = native.root
+        root = None if native.root is None else os.fspath(native.root)
         # The root as it was opened and as it really is: a model may have seen either.
         self._roots = [] if root is None else sorted({root, os.path.realpath(root)} - {"/"}, key=len, reverse=True)
-        self._secret = [*self._roots, *(path for path in [native.store] if path is not None)]
+        self._secret = [*self._roots, *(os.fspath(path) for path in [native.store] if path is not None)]
 
     def clean(self, text: str) -> str:
         """Take host paths out of a text; a caller may have put one in."""

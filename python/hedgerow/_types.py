@@ -137,7 +137,7 @@ class TreeNode(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Summary(_Model):
-    """Counts of what lies below a directory; the directory itself is not counted, links are not followed."""
+    """Counts of the entries of a tree, the directory at its top included; links are counted and not followed."""
 
     files: int
     directories: int
@@ -563,8 +563,13 @@ class Visit(_Model):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The changed paths, sorted."""
+        """The changed paths, sorted; a new directory is one too."""
         return tuple(change.path for change in self.changes)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The changed paths that are no directories, sorted."""
+        return tuple(change.path for change in self.changes if change.kind is not Kind.DIRECTORY)
 
 
 class Visits(dict[str, list[Visit]]):
@@ -573,8 +578,8 @@ class Visits(dict[str, list[Visit]]):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, list[str]]:
-        """Return for each author every path of all visits, sorted, each once."""
-        return {author: sorted({path for visit in visits for path in visit.paths}) for author, visits in self.items()}
+        """Return for each author every file and link of all visits, sorted, each once."""
+        return {author: sorted({path for visit in visits for path in visit.files}) for author, visits in self.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,7 +311,7 @@ class Workspace:
                 None,
                 "Use `with ws.materialized() as directory:` to get a real directory.",
             )
-        return root
+        return os.fspath(root)
 
     def __repr__(self) -> str:
         """Show kind, name and state; of a host path only its last part."""
@@ -648,13 +648,14 @@ class Workspace:
         return convert.tree(native.stat(path), entries, max_depth)
 
     def summary(self, path: StrPath = "/") -> Summary:
-        """Count what lies below a directory.
+        """Count the entries of a tree.
 
         Args:
             path: Directory inside the workspace.
 
         Returns:
-            Numbers of files, directories, links and special files, and the bytes of the files.
+            Numbers of files, directories (the directory itself is one), links and special files, and the bytes of
+            the files.
 
         Raises:
             NotFoundError: No such directory (`directory-not-found`).
@@ -1314,11 +1315,24 @@ class Workspace:
 
         Returns:
             For each the checkpoint, its author, the effect and the path the file had then.
+
+        Raises:
+            NotFoundError: No checkpoint ever held the file (`file-not-found`).
         """
         return convert.log(self._native.log(path, limit=limit))
 
     def last_author(self, path: StrPath) -> str | None:
-        """Return who made the newest checkpoint that changed a file; `None` if nobody signed it or none did."""
+        """Return who made the newest checkpoint that changed a file.
+
+        Args:
+            path: File inside the workspace; it need not exist any more.
+
+        Returns:
+            The author of that checkpoint.
+
+        Raises:
+            NotFoundError: No checkpoint ever held the file (`file-not-found`).
+        """
         entries = self._native.log(path, limit=1)
         return entries[0]["checkpoint"]["author"] if entries else None
 

@@ -20,8 +20,8 @@ use super::convert::to_py_err;
 use crate::core::cancel::{CancelToken, Work};
 use crate::core::error::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
-use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -96,13 +96,11 @@ pub(crate) fn run<T: Send + 'static>(
     act: impl FnOnce(&Work) -> Result<T> + Send + 'static,
     convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
-    match how.later {
-        Some(later) => start(py, later, how.lane, act, convert),
-        None => {
-            let value = block(py, how.progress, act)?;
-            convert(py, value)
-        }
+    if let Some(later) = how.later {
+        return start(py, later, how.lane, act, convert);
     }
+    let value = block(py, how.progress, act)?;
+    convert(py, value)
 }
 
 /// Runs `act` on this thread without the interpreter.
@@ -253,12 +251,9 @@ fn finish<T>(
         let handed = complete.and_then(|complete| {
             held.event_loop.call_method1(py, "call_soon_threadsafe", (complete, &held.future, value, error))
         });
-        if handed.is_err() {
-            // The loop was closed: nobody waits for the result any more.
-            give_back(ticket);
-        } else {
-            give_back(ticket);
-        }
+        // An error means that the loop was closed: nobody waits for the result any more.
+        drop(handed);
+        give_back(ticket);
         drop(later);
     });
     if attached.is_none() {

@@ -90,6 +90,7 @@ pub(crate) fn plain<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAn
     Ok(pythonize::pythonize(py, value)?.unbind())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "has the shape of every conversion")]
 pub(crate) fn nothing(py: Python<'_>, (): ()) -> PyResult<Py<PyAny>> {
     Ok(py.None())
 }
@@ -99,6 +100,10 @@ pub(crate) fn bytes(py: Python<'_>, value: &[u8]) -> Py<PyAny> {
 }
 
 pub(crate) fn object<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> PyResult<Py<PyAny>> {
+    value.into_py_any(py)
+}
+
+pub(crate) fn string(py: Python<'_>, value: String) -> PyResult<Py<PyAny>> {
     value.into_py_any(py)
 }
 

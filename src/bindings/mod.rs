@@ -4,6 +4,8 @@
 //! interpreter and runs the core, and the result is turned into plain Python values. Classes with
 //! documentation, defaults and types are Python source; this module is private to them.
 
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 mod call;
 mod convert;
 mod diff;

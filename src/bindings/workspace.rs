@@ -1,7 +1,7 @@
 //! The workspace as Python reaches it. Documentation and defaults stand in `hedgerow.Workspace`.
 
 use super::call::{How, Lane, Later, block, run};
-use super::convert::{PathArg, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, to_py_err};
+use super::convert::{PathArg, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, string, to_py_err};
 use super::diff::{PlainChange, PyDiff, plain_changes};
 use super::reader::PyReader;
 use crate::core::content::ObjectId;
@@ -76,10 +76,8 @@ fn parse_id(text: Option<&str>) -> Result<Option<ObjectId>> {
 /// Text of a file, or an error that says where it stops being text.
 fn text(bytes: Vec<u8>, path: &[u8]) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let error = Error::new(
-            ErrorKind::NotUtf8,
-            format!("not valid UTF-8 at byte {}", error.utf8_error().valid_up_to()),
-        );
+        let error =
+            Error::new(ErrorKind::NotUtf8, format!("not valid UTF-8 at byte {}", error.utf8_error().valid_up_to()));
         match WsPath::new(path) {
             Ok(path) => error.at(&path),
             Err(_) => error,
@@ -133,10 +131,10 @@ fn plain_record(record: &Record) -> Result<PlainRecord> {
     for whole in &record.changes {
         for change in expand(whole)? {
             let moved = change.path == whole.path;
-            changes.push(plain_recorded(record.kind, Change {
-                source: whole.source.clone().filter(|_| moved),
-                ..change
-            })?);
+            changes.push(plain_recorded(
+                record.kind,
+                Change { source: whole.source.clone().filter(|_| moved), ..change },
+            )?);
         }
         if changes.is_empty() || changes.last().is_some_and(|last| !last.path.starts_with(&whole.path)) {
             // The same before and after: nothing to expand, but it happened.
@@ -367,12 +365,7 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(
-            py,
-            How::later(later),
-            move |_| core.read(&path.0, range(offset, length)),
-            |py, read| Ok(bytes(py, &read)),
-        )
+        run(py, How::later(later), move |_| core.read(&path.0, range(offset, length)), |py, read| Ok(bytes(py, &read)))
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -383,7 +376,7 @@ impl PyWorkspace {
             return object(py, read);
         }
         let core = self.core.clone();
-        run(py, How::later(later), move |_| text(core.read(&path.0, None)?, &path.0), |py, read| object(py, read))
+        run(py, How::later(later), move |_| text(core.read(&path.0, None)?, &path.0), string)
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -401,9 +394,12 @@ impl PyWorkspace {
     #[pyo3(signature = (path, *, later=None))]
     fn exists(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(py, How::later(later), move |_| core.exists(&path.0), |py, exists| {
-            Ok(exists.into_pyobject(py)?.to_owned().into_any().unbind())
-        })
+        run(
+            py,
+            How::later(later),
+            move |_| core.exists(&path.0),
+            |py, exists| Ok(exists.into_pyobject(py)?.to_owned().into_any().unbind()),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -421,9 +417,12 @@ impl PyWorkspace {
     #[pyo3(signature = (path, *, later=None))]
     fn readlink(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(py, How::later(later), move |_| core.read_link(&path.0), |py, target| {
-            Ok(bytes_to_str(py, &target).unbind())
-        })
+        run(
+            py,
+            How::later(later),
+            move |_| core.read_link(&path.0),
+            |py, target| Ok(bytes_to_str(py, &target).unbind()),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -707,12 +706,7 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(
-            py,
-            self.changing(later),
-            move |work| core.hardlink(&source.0, &path.0, author.as_deref(), work),
-            nothing,
-        )
+        run(py, self.changing(later), move |work| core.hardlink(&source.0, &path.0, author.as_deref(), work), nothing)
     }
 
     #[pyo3(signature = (path, mode, *, author, later=None))]
@@ -906,36 +900,46 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.log(&path.0, limit, work), |py, entries| {
-            let entries: Vec<PlainLogEntry> = entries
-                .into_iter()
-                .map(|entry| PlainLogEntry {
-                    checkpoint: Checkpoint::clone(&entry.checkpoint),
-                    effect: entry.effect,
-                    path: entry.path,
-                    source: entry.source,
-                })
-                .collect();
-            plain(py, &entries)
-        })
+        run(
+            py,
+            self.changing(later),
+            move |work| core.log(&path.0, limit, work),
+            |py, entries| {
+                let entries: Vec<PlainLogEntry> = entries
+                    .into_iter()
+                    .map(|entry| PlainLogEntry {
+                        checkpoint: Checkpoint::clone(&entry.checkpoint),
+                        effect: entry.effect,
+                        path: entry.path,
+                        source: entry.source,
+                    })
+                    .collect();
+                plain(py, &entries)
+            },
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn blame(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.blame(&path.0, work), |py, lines| {
-            let lines: Vec<PlainBlame> = lines
-                .into_iter()
-                .map(|line| PlainBlame {
-                    line: line.line,
-                    text: line.text,
-                    author: line.checkpoint.as_ref().map(|checkpoint| checkpoint.author.clone()),
-                    created: line.checkpoint.as_ref().map(|checkpoint| checkpoint.created),
-                    checkpoint: line.checkpoint.map(|checkpoint| checkpoint.id),
-                })
-                .collect();
-            plain(py, &lines)
-        })
+        run(
+            py,
+            self.changing(later),
+            move |work| core.blame(&path.0, work),
+            |py, lines| {
+                let lines: Vec<PlainBlame> = lines
+                    .into_iter()
+                    .map(|line| PlainBlame {
+                        line: line.line,
+                        text: line.text,
+                        author: line.checkpoint.as_ref().map(|checkpoint| checkpoint.author.clone()),
+                        created: line.checkpoint.as_ref().map(|checkpoint| checkpoint.created),
+                        checkpoint: line.checkpoint.map(|checkpoint| checkpoint.id),
+                    })
+                    .collect();
+                plain(py, &lines)
+            },
+        )
     }
 
     #[pyo3(signature = (*, later=None))]
@@ -981,21 +985,19 @@ impl PyWorkspace {
         run(
             py,
             self.slow(later, progress),
-            move |work| match destination {
-                Some(destination) => {
-                    // The caller's own path on the host, not one of the workspace.
-                    let file = std::fs::File::create(&destination)
-                        .map_err(|error| Error::io(&error, "writing the archive"))?;
-                    let mut out = std::io::BufWriter::new(file);
-                    core.export(&path.0, r#ref.as_deref(), &mut out, work)?;
-                    std::io::Write::flush(&mut out).map_err(|error| Error::io(&error, "writing the archive"))?;
-                    Ok(None)
-                }
-                None => {
+            move |work| {
+                let Some(destination) = destination else {
                     let mut out = Vec::new();
                     core.export(&path.0, r#ref.as_deref(), &mut out, work)?;
-                    Ok(Some(out))
-                }
+                    return Ok(Some(out));
+                };
+                #[expect(clippy::disallowed_methods, reason = "the caller's own file on the host")]
+                let file =
+                    std::fs::File::create(&destination).map_err(|error| Error::io(&error, "writing the archive"))?;
+                let mut out = std::io::BufWriter::new(file);
+                core.export(&path.0, r#ref.as_deref(), &mut out, work)?;
+                std::io::Write::flush(&mut out).map_err(|error| Error::io(&error, "writing the archive"))?;
+                Ok(None)
             },
             |py, archive| Ok(archive.map_or_else(|| py.None(), |archive| bytes(py, &archive))),
         )
@@ -1029,8 +1031,8 @@ impl PyWorkspace {
             move |work| match source {
                 Source::Bytes(bytes) => core.import(&mut bytes.as_ref(), &path.0, author.as_deref(), work),
                 Source::Host(host) => {
-                    let file =
-                        std::fs::File::open(&host).map_err(|error| Error::io(&error, "reading the archive"))?;
+                    #[expect(clippy::disallowed_methods, reason = "the caller's own file on the host")]
+                    let file = std::fs::File::open(&host).map_err(|error| Error::io(&error, "reading the archive"))?;
                     core.import(&mut std::io::BufReader::new(file), &path.0, author.as_deref(), work)
                 }
             },
@@ -1047,11 +1049,6 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(
-            py,
-            self.changing(later),
-            move |work| core.materialize(&directory, r#ref.as_deref(), work),
-            nothing,
-        )
+        run(py, self.changing(later), move |work| core.materialize(&directory, r#ref.as_deref(), work), nothing)
     }
 }

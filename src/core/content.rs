@@ -247,7 +247,10 @@ mod tests {
     #[test]
     fn ids_are_gits() {
         assert_eq!(Content::from_bytes(b"").id().unwrap().to_string(), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
-        assert_eq!(Content::from_bytes(b"hello\n").id().unwrap().to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
+        assert_eq!(
+            Content::from_bytes(b"hello\n").id().unwrap().to_string(),
+            "ce013625030ba8dba906f756967f9e9ca394464a"
+        );
     }
 
     #[test]

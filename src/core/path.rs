@@ -141,8 +141,7 @@ impl WsPath {
     /// Tells whether this is `other` or lies below it.
     pub fn starts_with(&self, other: &WsPath) -> bool {
         other.is_root()
-            || (self.0.starts_with(&other.0)
-                && (self.0.len() == other.0.len() || self.0[other.0.len()] == b'/'))
+            || (self.0.starts_with(&other.0) && (self.0.len() == other.0.len() || self.0[other.0.len()] == b'/'))
     }
 
     /// Returns this path relative to `base`, if it lies in it.
@@ -308,7 +307,9 @@ mod tests {
 
     #[test]
     fn climbing_is_seen_at_any_point() {
-        for (text, out) in [("..", true), ("a/..", false), ("a/../..", true), ("a/../../root/x", true), ("a/../b", false)] {
+        for (text, out) in
+            [("..", true), ("a/..", false), ("a/../..", true), ("a/../../root/x", true), ("a/../b", false)]
+        {
             assert_eq!(RawPath::parse(text.as_bytes()).unwrap().climbs_out(), out, "{text}");
         }
     }

@@ -138,9 +138,10 @@ def test_stat_tells_kind_size_mode_and_time(any_ws: Workspace) -> None:
     assert (found["f"].is_file, found["d"].is_directory, found["l"].is_symlink) == (True, True, True)
     assert (found["f"].size, found["l"].target) == (3, "f")
     modified = found["f"].modified
-    assert modified is not None
-    assert modified.tzinfo is UTC
-    assert abs((datetime.now(UTC) - modified).total_seconds()) < 60
+    if any_ws.root is not None:  # memory keeps no times
+        assert modified is not None
+        assert modified.tzinfo is UTC
+        assert abs((datetime.now(UTC) - modified).total_seconds()) < 60
     with pytest.raises(dataclasses.FrozenInstanceError):
         found["f"].size = 4  # type: ignore[misc]
 
@@ -151,15 +152,13 @@ def test_tree_and_summary_are_sorted_and_deterministic(any_ws: Workspace) -> Non
         any_ws.write_text(path, "12345")
     any_ws.symlink("link", "a")
     tree = any_ws.tree()
-    assert str(tree) == "/\n  a/\n    1.txt\n    sub/\n      deep.txt\n  b/\n    2.txt\n  c.txt\n  link@".replace(
-        "/\n", "/\n", 1
-    )
+    assert str(tree) == "/\n  a/\n    1.txt\n    sub/\n      deep.txt\n  b/\n    2.txt\n  c.txt\n  link@"
     shallow = any_ws.tree(max_depth=1)
     assert shallow.children is not None
     assert [child.children for child in shallow.children] == [None] * 4
     assert json.loads(json.dumps(tree.to_dict())) == any_ws.tree().to_dict()
     summary = any_ws.summary()
-    assert (summary.files, summary.directories, summary.symlinks, summary.special, summary.bytes) == (4, 3, 1, 0, 20)
+    assert (summary.files, summary.directories, summary.symlinks, summary.special, summary.bytes) == (4, 4, 1, 0, 20)
     assert any_ws.tree("a").path == "a"
     assert any_ws.tree("a", max_depth=0).children is None
 
@@ -310,7 +309,8 @@ def test_log_blame_and_last_author_name_who_did_it(any_ws: Workspace) -> None:
     assert [(entry.author, entry.effect) for entry in any_ws.log("a.py")] == [("bob", "modified"), ("ada", "created")]
     assert len(any_ws.log("a.py", limit=1)) == 1
     assert any_ws.last_author("a.py") == "bob"
-    assert any_ws.last_author("never") is None
+    with pytest.raises(FileNotFoundError):
+        any_ws.last_author("never")
     assert [(line.line, line.author) for line in any_ws.blame("a.py")] == [(1, "ada"), (2, "bob")]
     assert any_ws.blame("a.py")[1].checkpoint == second.id
 
@@ -425,6 +425,7 @@ def test_progress_is_told(any_ws: Workspace) -> None:
     seen: list[tuple[int, int, int]] = []
     any_ws.write_text("a", "x")
     any_ws.checkpoint(progress=lambda *numbers: seen.append(numbers))
+    assert all(done <= total or total == 0 for done, total, _ in seen)
     any_ws.checkpoint(progress=True)
     any_ws.checkpoint(progress=False)
     with pytest.raises(TypeError, match="progress"):

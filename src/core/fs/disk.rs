@@ -10,9 +10,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::{self, Flock};
 use crate::core::fs::index::{Index, StatKey};
 use crate::core::fs::jail::{self, Jail, Replace, Stat};
-use crate::core::fs::{
-    Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, ResolverChoice, Skipped,
-};
+use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, ResolverChoice, Skipped};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::tree::diff::Change;
 use crate::core::tree::ignore::{IgnoreRules, Layer};
@@ -177,7 +175,9 @@ impl FileSystem for Disk {
 
     fn place(&self, path: &WsPath, follow: Follow) -> Result<Box<dyn Place + '_>> {
         match self.jail.place(path, follow) {
-            Ok(place) => Ok(Box::new(DiskPlace { disk: self, path: place.path(), missing: vec![], place: Some(place) })),
+            Ok(place) => {
+                Ok(Box::new(DiskPlace { disk: self, path: place.path(), missing: vec![], place: Some(place) }))
+            }
             Err(error) if matches!(error.kind(), ErrorKind::FileNotFound | ErrorKind::DirectoryNotFound) => {
                 let (path, missing) = self.missing_parents(path)?;
                 Ok(Box::new(DiskPlace { disk: self, path, missing, place: None }))
@@ -273,7 +273,7 @@ impl Directory for jail::Dir {
     }
 
     fn read_into(&self, name: &Name, max_bytes: u64, buffer: &mut Vec<u8>) -> Result<u64> {
-        let file = self.open_file(name.as_bytes())?;
+        let file = self.open_listed(name.as_bytes())?;
         let size = file.opened_stat().size;
         buffer.clear();
         if size <= max_bytes {
@@ -334,7 +334,13 @@ impl Scan<'_> {
     }
 
     /// Returns the content of a file and, unless it may still be changing, what tells this state of it.
-    fn content(&self, dir: &jail::Dir, path: &WsPath, name: &Name, stat: &Stat) -> Result<(Content, u32, Option<StatKey>)> {
+    fn content(
+        &self,
+        dir: &jail::Dir,
+        path: &WsPath,
+        name: &Name,
+        stat: &Stat,
+    ) -> Result<(Content, u32, Option<StatKey>)> {
         if let Some((known, id)) = self.index.get(path)
             && known == key(stat)
         {
@@ -344,7 +350,7 @@ impl Scan<'_> {
         loop {
             self.work.check()?;
             let looked = now_ns();
-            let file = dir.open_file(name.as_bytes())?;
+            let file = dir.open_listed(name.as_bytes())?;
             let before = *file.opened_stat();
             let id = if before.size <= WHOLE_BYTES {
                 let bytes = file.read_all(WHOLE_BYTES * 2)?;
@@ -446,9 +452,12 @@ fn assemble(mut found: HashMap<WsPath, Found>, previous: Option<&Tree>) -> Resul
             let old = if path.is_root() {
                 Some(previous.clone())
             } else {
-                match old_trees.get(&path.parent()).map(Tree::entries).transpose()?.and_then(|entries| {
-                    entries.get(path.name().unwrap_or_default())
-                }) {
+                match old_trees
+                    .get(&path.parent())
+                    .map(Tree::entries)
+                    .transpose()?
+                    .and_then(|entries| entries.get(path.name().unwrap_or_default()))
+                {
                     Some(Entry::Directory { tree, .. }) => Some(tree.clone()),
                     _ => None,
                 }
@@ -496,7 +505,9 @@ fn is_unchanged(old: &Tree, entries: &[(Name, Entry)]) -> Result<bool> {
     for ((old_name, old), (name, entry)) in old.iter().zip(entries) {
         let same = old_name == name
             && match (old, entry) {
-                (Entry::Directory { tree: a, mode: m }, Entry::Directory { tree: b, mode: n }) => m == n && a.is_same(b),
+                (Entry::Directory { tree: a, mode: m }, Entry::Directory { tree: b, mode: n }) => {
+                    m == n && a.is_same(b)
+                }
                 (old, entry) => old.same(entry)?,
             };
         if !same {
@@ -620,8 +631,11 @@ impl Place for DiskPlace<'_> {
                 let skipped = scan.skipped.into_inner();
                 // What cannot be kept must not be removed: it could not be brought back.
                 if let Some(lost) = skipped.iter().find(|skipped| skipped.reason == "unreadable") {
-                    return Err(Error::new(ErrorKind::PermissionDenied, "cannot be read, so it could not be brought back")
-                        .at(&lost.path));
+                    return Err(Error::new(
+                        ErrorKind::PermissionDenied,
+                        "cannot be read, so it could not be brought back",
+                    )
+                    .at(&lost.path));
                 }
                 let found = scan.found.into_inner();
                 let tree = assemble_at(found, &self.path)?;
@@ -687,10 +701,8 @@ impl Place for DiskPlace<'_> {
 }
 
 fn assemble_at(found: HashMap<WsPath, Found>, base: &WsPath) -> Result<Tree> {
-    let relative = found
-        .into_iter()
-        .filter_map(|(path, found)| path.strip_prefix(base).map(|path| (path, found)))
-        .collect();
+    let relative =
+        found.into_iter().filter_map(|(path, found)| path.strip_prefix(base).map(|path| (path, found))).collect();
     Ok(assemble(relative, None)?.0)
 }
 
@@ -755,11 +767,9 @@ impl Apply<'_> {
 
     fn change(&mut self, changes: &[Change]) -> Result<()> {
         for change in changes.iter().rev() {
-                        let leaves = match (&change.before, &change.after) {
+            let leaves = match (&change.before, &change.after) {
                 (Some(_), None) => true,
-                (Some(before), Some(after)) => {
-                    (before.kind() == Kind::Directory) != (after.kind() == Kind::Directory)
-                }
+                (Some(before), Some(after)) => (before.kind() == Kind::Directory) != (after.kind() == Kind::Directory),
                 _ => false,
             };
             if leaves {
@@ -768,8 +778,7 @@ impl Apply<'_> {
         }
         for change in changes {
             match (&change.before, &change.after) {
-                (_, None) => {}
-                (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => {}
+                (_, None) | (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => {}
                 (_, Some(Entry::Directory { .. })) => {
                     self.at(&change.path, &|place| match place.stat()? {
                         Some(stat) if stat.kind == jail::Kind::Directory => Ok(()),
@@ -790,13 +799,10 @@ impl Apply<'_> {
                     let (disk, work) = (self.disk, self.work);
                     self.at(&change.path, &|place| match only_mode {
                         Some(mode) => place.chmod(mode),
-                        None => DiskPlace {
-                            disk,
-                            path: change.path.clone(),
-                            missing: vec![],
-                            place: Some(place.clone()),
+                        None => {
+                            DiskPlace { disk, path: change.path.clone(), missing: vec![], place: Some(place.clone()) }
+                                .put(after, PutMode::Restore, work)
                         }
-                        .put(after, PutMode::Restore, work),
                     })?;
                 }
             }

@@ -5,6 +5,7 @@
 //! through an existing file.
 
 use crate::core::cancel::Work;
+use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
 use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, Skipped};
@@ -13,7 +14,6 @@ use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::{Follow, resolve};
 use crate::core::tree::walk::{Directory, Info, Listed};
 use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
-use crate::core::content::Content;
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
@@ -312,7 +312,9 @@ impl Place for MemoryPlace<'_> {
             Some(Entry::File { content, .. }) => Entry::File { content, mode },
             Some(Entry::Directory { tree, .. }) => Entry::Directory { tree, mode },
             Some(Entry::Symlink { .. }) => {
-                return Err(Error::new(ErrorKind::NotSupported, "a symbolic link has no mode of its own").at(&self.path));
+                return Err(
+                    Error::new(ErrorKind::NotSupported, "a symbolic link has no mode of its own").at(&self.path)
+                );
             }
             None => return Err(Error::new(ErrorKind::FileNotFound, "no such entry").at(&self.path)),
         };

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 /// What a filesystem can do.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent abilities")]
 pub struct Features {
     /// It holds symbolic links.
     pub symlinks: bool,

@@ -7,6 +7,8 @@
 //! Order of a mutation on disk: record, change, settled mark. A record beyond the mark is in doubt; the
 //! floor above finishes what it tells of before anything else happens.
 
+#![expect(clippy::disallowed_methods, reason = "the store's own directory, which no tool can reach")]
+
 use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
@@ -44,6 +46,19 @@ pub struct NewCheckpoint<'a> {
     pub created: i64,
     /// Everything else.
     pub details: Details,
+}
+
+/// Another name of a checkpoint: somebody asked for one when nothing had changed.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// The checkpoint.
+    pub id: ObjectId,
+    /// Who asked.
+    pub author: String,
+    /// What they called it.
+    pub label: Option<String>,
+    /// When, in nanoseconds since the epoch.
+    pub time_ns: i64,
 }
 
 /// Counts of what is kept.
@@ -93,8 +108,8 @@ pub trait Past: Send + Sync + Debug {
     /// Gives the head another label or author.
     fn name_head(&mut self, label: Option<String>, author: String, time_ns: i64) -> Result<Arc<Checkpoint>>;
 
-    /// Lists who was at an unchanged checkpoint: (checkpoint, author, label, time).
-    fn visits(&mut self) -> Result<Vec<(ObjectId, String, Option<String>, i64)>>;
+    /// Lists who was at an unchanged checkpoint.
+    fn visits(&mut self) -> Result<Vec<Named>>;
 
     /// Returns the sequence of the newest record, 0 before the first.
     fn sequence(&self) -> u64;
@@ -139,7 +154,7 @@ pub trait Past: Send + Sync + Debug {
 #[derive(Debug, Default)]
 pub struct MemoryPast {
     checkpoints: Vec<(Arc<Checkpoint>, Tree)>,
-    visits: Vec<(ObjectId, String, Option<String>, i64)>,
+    visits: Vec<Named>,
     records: Vec<Arc<Record>>,
     pruned: u64,
 }
@@ -215,11 +230,11 @@ impl Past for MemoryPast {
         add_name(&mut named, label.clone());
         *head = Arc::new(named);
         let head = Arc::clone(head);
-        self.visits.push((head.id, author, label, time_ns));
+        self.visits.push(Named { id: head.id, author, label, time_ns });
         Ok(head)
     }
 
-    fn visits(&mut self) -> Result<Vec<(ObjectId, String, Option<String>, i64)>> {
+    fn visits(&mut self) -> Result<Vec<Named>> {
         Ok(self.visits.clone())
     }
 
@@ -346,7 +361,7 @@ pub struct GitPast {
     settled: File,
     head: Option<Arc<Checkpoint>>,
     chain: Vec<Arc<Checkpoint>>,
-    names: Option<Vec<(ObjectId, String, Option<String>, i64)>>,
+    names: Option<Vec<Named>>,
     sequence: u64,
     last_offset: Option<u64>,
 }
@@ -401,28 +416,35 @@ impl GitPast {
         self.names = None;
         self.sequence = 0;
         self.last_offset = None;
-        for frame in self.log.iter_back() {
-            let frame = frame?;
+        if let Some(frame) = self.log.last()? {
             match record::from_json(&frame.header)? {
                 Frame::Mutation(mutation) => {
                     self.sequence = mutation.sequence;
                     self.last_offset = Some(frame.place.offset);
-                    break;
                 }
-                Frame::Checkpoint { cursor, .. } | Frame::Name { cursor, .. } => {
-                    self.sequence = cursor;
-                    break;
-                }
-                Frame::Failed { sequence } => {
-                    self.sequence = sequence;
-                    break;
-                }
+                Frame::Checkpoint { cursor: sequence, .. }
+                | Frame::Name { cursor: sequence, .. }
+                | Frame::Failed { sequence } => self.sequence = sequence,
             }
         }
         if let Some(head) = &self.head {
             self.sequence = self.sequence.max(head.details.cursor);
         }
         Ok(())
+    }
+
+    /// Gives `git log` in a new store something to show: HEAD names the first workspace, once.
+    fn point_head(&self) -> Result<()> {
+        let failed = |error: &std::io::Error| Error::io(error, "writing the store");
+        let head = self.store.join("HEAD");
+        let named = std::fs::read_to_string(&head).map_err(|error| failed(&error))?;
+        let Some(named) = named.trim().strip_prefix("ref: ") else { return Ok(()) };
+        if named == self.reference || self.refs.read(named)?.is_some() {
+            return Ok(());
+        }
+        let aside = self.directory.join("HEAD.new");
+        std::fs::write(&aside, format!("ref: {}\n", self.reference)).map_err(|error| failed(&error))?;
+        std::fs::rename(&aside, &head).map_err(|error| failed(&error))
     }
 
     fn read_checkpoint(&self, id: ObjectId) -> Result<Checkpoint> {
@@ -436,12 +458,12 @@ impl GitPast {
         Arc::new(StoredTrees(Arc::clone(&self.objects)))
     }
 
-    fn load_names(&mut self) -> Result<&[(ObjectId, String, Option<String>, i64)]> {
+    fn load_names(&mut self) -> Result<&[Named]> {
         if self.names.is_none() {
             let mut names = Vec::new();
             for frame in self.log.iter_from(0) {
                 if let Frame::Name { id, label, author, time_ns, .. } = record::from_json(&frame?.header)? {
-                    names.push((id, author, label, time_ns));
+                    names.push(Named { id, author, label, time_ns });
                 }
             }
             self.names = Some(names);
@@ -514,9 +536,9 @@ impl Past for GitPast {
         let names = self.load_names()?;
         if !names.is_empty() {
             let at: HashMap<ObjectId, usize> = all.iter().enumerate().map(|(at, known)| (known.id, at)).collect();
-            for (id, _, label, _) in names {
-                if let Some(&at) = at.get(id) {
-                    add_name(&mut all[at], label.clone());
+            for name in names {
+                if let Some(&at) = at.get(&name.id) {
+                    add_name(&mut all[at], name.label.clone());
                 }
             }
         }
@@ -559,6 +581,9 @@ impl Past for GitPast {
             self.refs.write(&self.modes_reference, tip, modes_before)?;
         }
         self.refs.write(&self.reference, checkpoint.id, parent)?;
+        if parent.is_none() {
+            self.point_head()?;
+        }
         let checkpoint = Arc::new(checkpoint);
         self.head = Some(Arc::clone(&checkpoint));
         // The reference is the truth; the frame tells other processes to look at it.
@@ -572,27 +597,22 @@ impl Past for GitPast {
             return Err(Error::new(ErrorKind::Bug, "no checkpoint to name"));
         };
         self.load_names()?;
-        let frame = Frame::Name {
-            id: head.id,
-            label: label.clone(),
-            author: author.clone(),
-            time_ns,
-            cursor: self.sequence,
-        };
+        let frame =
+            Frame::Name { id: head.id, label: label.clone(), author: author.clone(), time_ns, cursor: self.sequence };
         self.log.append(&record::to_json(&frame)?, &[])?;
         if let Some(names) = &mut self.names {
-            names.push((head.id, author, label.clone(), time_ns));
+            names.push(Named { id: head.id, author, label: label.clone(), time_ns });
         }
         let mut named = Checkpoint::clone(&head);
-        for (id, _, label, _) in self.names.iter().flatten() {
-            if *id == head.id {
-                add_name(&mut named, label.clone());
+        for name in self.names.iter().flatten() {
+            if name.id == head.id {
+                add_name(&mut named, name.label.clone());
             }
         }
         Ok(Arc::new(named))
     }
 
-    fn visits(&mut self) -> Result<Vec<(ObjectId, String, Option<String>, i64)>> {
+    fn visits(&mut self) -> Result<Vec<Named>> {
         Ok(self.load_names()?.to_vec())
     }
 
@@ -602,7 +622,7 @@ impl Past for GitPast {
 
     fn append(&mut self, record: Record, keep: Keep) -> Result<()> {
         let objects = &self.objects;
-        let (header, bodies) =
+        let record::Encoded { header, bodies } =
             record::encode(&record, keep, &|id| objects.contains(&id), &|tree| self.save_tree(tree))?;
         let bodies: Vec<&[u8]> = bodies.iter().map(AsRef::as_ref).collect();
         let frame = self.log.append(&header, &bodies)?;
@@ -747,7 +767,7 @@ struct GitKeeper {
 #[derive(Debug)]
 enum Kept {
     Nothing,
-    Some(Batch),
+    Some(Box<Batch>),
     Finished,
 }
 
@@ -757,7 +777,7 @@ impl GitKeeper {
         if matches!(*self.batch.read(), Kept::Nothing) {
             let mut kept = self.batch.write();
             if matches!(*kept, Kept::Nothing) {
-                *kept = Kept::Some(self.objects.batch()?);
+                *kept = Kept::Some(Box::new(self.objects.batch()?));
             }
         }
         match &*self.batch.read() {
@@ -782,7 +802,7 @@ impl Keeper for GitKeeper {
 
     fn finish(&self) -> Result<()> {
         match std::mem::replace(&mut *self.batch.write(), Kept::Finished) {
-            Kept::Some(batch) => batch.finish().map(|_| ()),
+            Kept::Some(batch) => (*batch).finish().map(|_| ()),
             _ => Ok(()),
         }
     }

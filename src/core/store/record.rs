@@ -95,13 +95,7 @@ pub(crate) enum Frame {
         cursor: u64,
     },
     /// An existing checkpoint got another label or author, for nothing had changed.
-    Name {
-        id: ObjectId,
-        label: Option<String>,
-        author: String,
-        time_ns: i64,
-        cursor: u64,
-    },
+    Name { id: ObjectId, label: Option<String>, author: String, time_ns: i64, cursor: u64 },
     /// A mutation that was in doubt turned out not to have taken place.
     Failed { sequence: u64 },
 }
@@ -178,6 +172,12 @@ impl Keep {
     }
 }
 
+/// A record as the log takes it.
+pub(crate) struct Encoded {
+    pub(crate) header: Vec<u8>,
+    pub(crate) bodies: Vec<Arc<[u8]>>,
+}
+
 /// Writes a record as a header and the bodies it carries.
 ///
 /// `stored` tells whether the store has an object; `tree_key` names a directory's tree, keeping it first.
@@ -186,7 +186,7 @@ pub(crate) fn encode(
     keep: Keep,
     stored: &dyn Fn(ObjectId) -> bool,
     tree_key: &dyn Fn(&Tree) -> Result<TreeKey>,
-) -> Result<(Vec<u8>, Vec<Arc<[u8]>>)> {
+) -> Result<Encoded> {
     let mut bodies = Vec::new();
     let mut filled = 0;
     let mut entry = |entry: &Entry| -> Result<EntryFrame> {
@@ -231,7 +231,7 @@ pub(crate) fn encode(
         checkpoint: record.checkpoint,
         changes,
     });
-    Ok((to_json(&frame)?, bodies))
+    Ok(Encoded { header: to_json(&frame)?, bodies })
 }
 
 /// Reads a mutation back. `stored` names content of the store, `body` content of this frame.

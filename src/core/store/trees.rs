@@ -120,11 +120,7 @@ fn kind_of(entry: &Entry) -> Option<usize> {
     }
 }
 
-fn save_modes(
-    entries: &OrdMap<Name, Entry>,
-    below: &[(&Name, ObjectId)],
-    sink: &dyn Sink,
-) -> Result<Option<ObjectId>> {
+fn save_modes(entries: &OrdMap<Name, Entry>, below: &[(&Name, ObjectId)], sink: &dyn Sink) -> Result<Option<ObjectId>> {
     let mut counts: [BTreeMap<u32, usize>; 3] = Default::default();
     for entry in entries.values() {
         if let Some(kind) = kind_of(entry) {

@@ -204,6 +204,9 @@ mod tests {
         let new = tree_of(&[("a/c/f".to_owned(), b"1".to_vec())].into());
         let changes = with_renames(diff(&old, &new).unwrap()).unwrap();
         assert_eq!(changes.len(), 1);
-        assert_eq!((changes[0].effect(), changes[0].source.as_ref().unwrap().to_string().as_str()), ("renamed", "a/c/e"));
+        assert_eq!(
+            (changes[0].effect(), changes[0].source.as_ref().unwrap().to_string().as_str()),
+            ("renamed", "a/c/e")
+        );
     }
 }

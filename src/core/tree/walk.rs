@@ -151,6 +151,9 @@ fn step(queue: &Mutex<Queue>, wake: &Condvar, visitor: &dyn Visitor, work: &Work
     true
 }
 
+/// A directory and the subdirectories to enter.
+type Entered = (Arc<dyn Directory>, Vec<Name>);
+
 fn open_and_enter(
     parent: Arc<dyn Directory>,
     name: &Name,
@@ -158,7 +161,7 @@ fn open_and_enter(
     depth: usize,
     visitor: &dyn Visitor,
     work: &Work,
-) -> Result<Option<(Arc<dyn Directory>, Vec<Name>)>> {
+) -> Result<Option<Entered>> {
     let directory = match parent.child(name) {
         Ok(directory) => directory,
         Err(error) => {

@@ -12,6 +12,7 @@ use crate::core::path::WsPath;
 use crate::core::store::record::MutationKind;
 use crate::core::tree::diff::{Change, diff};
 use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -49,7 +50,8 @@ impl Workspace {
         let keeper = changing.past.keeper();
         let mut incoming = Tree::default();
         let mut count = 0;
-        let damaged = |error: &std::io::Error| Error::io(error, "reading the archive").with_kind(ErrorKind::InvalidArgument);
+        let damaged =
+            |error: &std::io::Error| Error::io(error, "reading the archive").with_kind(ErrorKind::InvalidArgument);
         let mut archive = tar::Archive::new(archive);
         for entry in archive.entries().map_err(|error| damaged(&error))? {
             work.check()?;
@@ -85,17 +87,20 @@ impl Workspace {
                     Entry::File { content, mode }
                 }
                 tar::EntryType::Symlink => {
-                    let target = entry.link_name_bytes().map(|target| target.into_owned()).unwrap_or_default();
+                    let target = entry.link_name_bytes().map(Cow::into_owned).unwrap_or_default();
                     refuse_outward(&inside, &target)?;
                     Entry::Symlink { target: Arc::from(target) }
                 }
                 tar::EntryType::Link => {
-                    let target = entry.link_name_bytes().map(|target| target.into_owned()).unwrap_or_default();
+                    let target = entry.link_name_bytes().map(Cow::into_owned).unwrap_or_default();
                     match incoming.get(&WsPath::new(&target)?)? {
                         Some(file @ Entry::File { .. }) => file,
                         _ => {
-                            return Err(Error::new(ErrorKind::PathEscape, "a hard link in the archive leads out of it")
-                                .at(&inside));
+                            return Err(Error::new(
+                                ErrorKind::PathEscape,
+                                "a hard link in the archive leads out of it",
+                            )
+                            .at(&inside));
                         }
                     }
                 }
@@ -159,7 +164,9 @@ fn make_parents(tree: &mut Tree, path: &WsPath) -> Result<()> {
             Some(Entry::Directory { .. }) => {}
             None => tree.insert(&at, Entry::Directory { tree: Tree::default(), mode: DIRECTORY_MODE })?,
             // A file or link beneath which the archive goes on: nothing honest looks like this.
-            Some(_) => return Err(Error::new(ErrorKind::NotADirectory, "the archive goes on below a file or link").at(&at)),
+            Some(_) => {
+                return Err(Error::new(ErrorKind::NotADirectory, "the archive goes on below a file or link").at(&at));
+            }
         }
     }
     Ok(())

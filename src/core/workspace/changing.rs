@@ -242,8 +242,7 @@ impl Changing<'_> {
         let same = |entry: &Option<Entry>| -> Result<bool> {
             Ok(match entry {
                 Some(Entry::File { content, .. }) if info.kind == Kind::File => {
-                    info.size == content.len()
-                        && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
+                    info.size == content.len() && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
                 }
                 Some(Entry::Symlink { target }) if info.kind == Kind::Symlink => {
                     files.read_link(&change.path)? == target.as_ref()
@@ -272,15 +271,15 @@ impl Changing<'_> {
         let captured = self.workspace.files().capture(keeper.as_ref(), self.work)?;
         keeper.finish()?;
         match &self.workspace.inner.files {
-            Files::Memory(_) if !self.workspace.inner.ignore.is_none() => self.without_ignored(captured.tree),
+            Files::Memory(_) if !self.workspace.inner.ignore.is_none() => self.without_ignored(&captured.tree),
             _ => Ok(captured),
         }
     }
 
     /// Leaves out of a tree in memory what the rules leave out of a scan on disk.
-    fn without_ignored(&self, tree: Tree) -> Result<Captured> {
+    fn without_ignored(&self, tree: &Tree) -> Result<Captured> {
         let mut skipped = Vec::new();
-        let tree = filter(&tree, &WsPath::root(), &self.workspace.inner.ignore.layer(), &mut skipped)?;
+        let tree = filter(tree, &WsPath::root(), &self.workspace.inner.ignore.layer(), &mut skipped)?;
         Ok(Captured { tree, skipped })
     }
 
@@ -361,7 +360,9 @@ impl Changing<'_> {
                 Some(after) => match (after, &change.after) {
                     (None, None) => true,
                     // A mode the system chose (its umask) is not somebody else's change.
-                    (Some(Entry::File { content: a, .. }), Some(Entry::File { content: b, .. })) => a.same(b).unwrap_or(true),
+                    (Some(Entry::File { content: a, .. }), Some(Entry::File { content: b, .. })) => {
+                        a.same(b).unwrap_or(true)
+                    }
                     (Some(a), Some(b)) => a.kind() == b.kind() && (a.kind() == Kind::Directory || a.same(b)?),
                     _ => false,
                 },
@@ -418,10 +419,11 @@ fn filter(
 const TEXT_SAMPLES: usize = 50;
 
 fn any_text(changes: &[Change]) -> Result<bool> {
-    let files = changes.iter().flat_map(|change| [&change.after, &change.before]).flatten().filter_map(|entry| match entry {
-        Entry::File { content, .. } => Some(content),
-        _ => None,
-    });
+    let files =
+        changes.iter().flat_map(|change| [&change.after, &change.before]).flatten().filter_map(|entry| match entry {
+            Entry::File { content, .. } => Some(content),
+            _ => None,
+        });
     for content in files.take(TEXT_SAMPLES) {
         if !crate::core::text::is_binary(&content.read(0..8192)?) {
             return Ok(true);
@@ -460,9 +462,8 @@ fn put_back(workspace: &Workspace, changes: &[Change]) -> Result<()> {
                     Some(Entry::Directory { tree, .. }) => tree.entries()?.is_empty(),
                     _ => false,
                 };
-                let holds_more = info.kind == Kind::Directory
-                    && made_empty
-                    && !files.directory(&change.path)?.list()?.is_empty();
+                let holds_more =
+                    info.kind == Kind::Directory && made_empty && !files.directory(&change.path)?.list()?.is_empty();
                 if !holds_more {
                     place.remove(&work)?;
                 }

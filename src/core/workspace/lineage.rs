@@ -140,10 +140,11 @@ impl Workspace {
         let mut visits: Vec<(i64, Visit)> = Vec::new();
         for (checkpoint, tree, before) in &steps {
             work.check()?;
-            for (id, author, _, time) in &quiet {
-                if *id == checkpoint.id {
-                    let visit = Visit { author: author.clone(), checkpoint: Arc::clone(checkpoint), changes: vec![] };
-                    visits.push((*time, visit));
+            for named in &quiet {
+                if named.id == checkpoint.id {
+                    let author = named.author.clone();
+                    let visit = Visit { author, checkpoint: Arc::clone(checkpoint), changes: vec![] };
+                    visits.push((named.time_ns, visit));
                 }
             }
             if checkpoint.details.kind == CheckpointKind::Baseline {
@@ -175,9 +176,7 @@ fn step(path: &WsPath, checkpoint: Arc<Checkpoint>, tree: &Tree, before: &Tree) 
     let entry = |effect, source| Some(LogEntry { checkpoint, effect, path: path.clone(), source });
     if old.is_none() && matches!(new, Some(Entry::File { .. })) {
         let renamed = with_renames(diff(before, tree)?)?;
-        if let Some(source) =
-            renamed.into_iter().find(|change| change.path == *path).and_then(|change| change.source)
-        {
+        if let Some(source) = renamed.into_iter().find(|change| change.path == *path).and_then(|change| change.source) {
             return Ok(entry("renamed", Some(source)));
         }
     }

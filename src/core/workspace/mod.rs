@@ -153,7 +153,7 @@ impl Workspace {
         if !open.allow_large {
             refuse_large(disk.host_root(), open.home.as_deref())?;
         }
-        let store_inside = std::path::absolute(store).map_err(|error| Error::io(&error, "opening the store"))?;
+        let store_inside = absolute(store, "opening the store")?;
         if store_inside.starts_with(disk.host_root()) {
             return Err(Error::new(ErrorKind::InvalidArgument, "the store lies inside the workspace")
                 .with_hint("Choose a store directory outside the workspace, where no tool can reach it."));
@@ -172,18 +172,12 @@ impl Workspace {
     /// Makes a read-only workspace of a tree: a checkpoint to look at.
     pub fn of_tree(tree: Tree) -> Self {
         let files = Files::Memory(Memory::new(tree));
-        let mut workspace =
-            Self::assemble(random_id(), files, Box::new(MemoryPast::default()), Options::default());
+        let mut workspace = Self::assemble(random_id(), files, Box::new(MemoryPast::default()), Options::default());
         workspace.access = Access::Read;
         workspace
     }
 
-    fn assemble(
-        id: String,
-        files: Files,
-        past: Box<dyn Past>,
-        options: Options,
-    ) -> Self {
+    fn assemble(id: String, files: Files, past: Box<dyn Past>, options: Options) -> Self {
         Workspace {
             inner: Arc::new(Inner {
                 id,
@@ -341,9 +335,15 @@ fn id_of_root(root: &Path) -> String {
     if name.is_empty() { format!("root-{}", &hash[..12]) } else { format!("{name}-{}", &hash[..12]) }
 }
 
+/// Makes a path of the caller absolute: what `open` is given may be relative to the program's directory.
+#[expect(clippy::disallowed_methods, reason = "the caller's own paths, once, at open")]
+fn absolute(path: &Path, doing: &str) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::io(&error, doing))
+}
+
 /// A whole machine or a home is hardly ever what somebody wants an agent to work in.
 fn refuse_large(root: &Path, home: Option<&Path>) -> Result<()> {
-    let root = std::path::absolute(root).map_err(|error| Error::io(&error, "opening the workspace root"))?;
+    let root = absolute(root, "opening the workspace root")?;
     let top = root.parent().is_none();
     let is_home = home.is_some_and(|home| home == root || home.starts_with(&root))
         || matches!(root.to_str(), Some("/home" | "/root" | "/Users"))

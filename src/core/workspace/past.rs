@@ -106,7 +106,9 @@ impl Workspace {
         let mut changing = self.with_baseline(work)?;
         let old = match a {
             Some(reference) => find(&mut changing, reference)?,
-            None => changing.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))?,
+            None => {
+                changing.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))?
+            }
         };
         let old = changing.past.tree(&old)?;
         let new = match b {
@@ -237,10 +239,11 @@ impl Workspace {
 
     /// Returns the tree of a checkpoint, or of the present state.
     pub fn tree_at(&self, reference: Option<&str>, work: &Work) -> Result<Tree> {
-        if self.is_read_only() && reference.is_none() {
-            if let Files::Memory(memory) = &self.inner.files {
-                return Ok(memory.tree());
-            }
+        if self.is_read_only()
+            && reference.is_none()
+            && let Files::Memory(memory) = &self.inner.files
+        {
+            return Ok(memory.tree());
         }
         let mut changing = self.with_baseline(work)?;
         match reference {
@@ -302,8 +305,8 @@ pub(super) fn find(changing: &mut Changing<'_>, reference: &str) -> Result<Arc<C
         .visits()?
         .into_iter()
         .rev()
-        .find(|(_, author, _, _)| author == reference)
-        .map(|(id, _, _, time)| (id, time));
+        .find(|named| named.author == reference)
+        .map(|named| (named.id, named.time_ns));
     let own = all.iter().rev().find(|known| known.author == reference);
     let newest = match (own, visited) {
         (Some(own), Some((id, time))) if time > own.created => all.iter().find(|known| known.id == id).or(Some(own)),
@@ -318,11 +321,22 @@ pub(super) fn find(changing: &mut Changing<'_>, reference: &str) -> Result<Arc<C
 }
 
 impl Changing<'_> {
-    fn checkpoint(&mut self, captured: &Captured, label: Option<&str>, author: Option<&str>) -> Result<Arc<Checkpoint>> {
+    fn checkpoint(
+        &mut self,
+        captured: &Captured,
+        label: Option<&str>,
+        author: Option<&str>,
+    ) -> Result<Arc<Checkpoint>> {
         let label = label.map(ToOwned::to_owned);
         let by = author.unwrap_or(DEFAULT_AUTHOR);
         let Some(head) = self.past.head() else {
-            return self.commit(captured, CheckpointKind::Baseline, label.or_else(|| Some("baseline".to_owned())), by, None);
+            return self.commit(
+                captured,
+                CheckpointKind::Baseline,
+                label.or_else(|| Some("baseline".to_owned())),
+                by,
+                None,
+            );
         };
         if self.past.save_tree(&captured.tree)? == head.key {
             // Only what happened, and was undone by hand, since the head: nothing to name but the head itself.
@@ -369,7 +383,8 @@ impl Changing<'_> {
     /// After an interrupted rollback was finished: what is there now is the state reached.
     pub(super) fn finish_rollback(&mut self, target: ObjectId, author: &str) -> Result<()> {
         let reached = self.past.head().is_some_and(|head| {
-            head.details.kind == CheckpointKind::Rollback && head.details.rollback_of == Some(target)
+            head.details.kind == CheckpointKind::Rollback
+                && head.details.rollback_of == Some(target)
                 && head.details.cursor == self.past.sequence()
         });
         if !reached {

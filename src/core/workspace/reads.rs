@@ -226,7 +226,12 @@ impl Workspace {
     pub fn exists(&self, path: &[u8]) -> Result<bool> {
         let path = match self.path(path) {
             Ok(path) => path,
-            Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::FileNotFound | ErrorKind::DirectoryNotFound) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotADirectory | ErrorKind::FileNotFound | ErrorKind::DirectoryNotFound
+                ) =>
+            {
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -366,11 +371,14 @@ impl Workspace {
         match self.files().lookup(&start, Follow::No) {
             Ok(Some((real, info))) if info.kind == Kind::Directory && real == start => {}
             Ok(_) if !start.is_root() && start != from => return Ok(result),
-            Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::SymlinkEscape) => return Ok(result),
+            Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::SymlinkEscape) => {
+                return Ok(result);
+            }
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        let globber = Globber { glob: &glob, from: &from, paths: Mutex::new(Vec::new()), unreadable: Mutex::new(Vec::new()) };
+        let globber =
+            Globber { glob: &glob, from: &from, paths: Mutex::new(Vec::new()), unreadable: Mutex::new(Vec::new()) };
         walk(self.files().directory(&start)?, &start, &globber, work)?;
         result.paths = globber.paths.into_inner();
         result.paths.sort_unstable();
@@ -553,7 +561,9 @@ impl Searcher<'_> {
         self.work.check()?;
         let size = match directory.read_into(name, self.max_file_bytes, buffer) {
             Ok(size) => size,
-            Err(error) if matches!(error.kind(), ErrorKind::FileNotFound | ErrorKind::PathRace | ErrorKind::SpecialFile) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::FileNotFound | ErrorKind::PathRace | ErrorKind::SpecialFile) =>
+            {
                 return Ok(());
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -104,8 +104,11 @@ impl Workspace {
         }
         let path = self.path(text)?;
         if path.is_root() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the root of the workspace cannot be written, moved or removed")
-                .at(&path));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the root of the workspace cannot be written, moved or removed",
+            )
+            .at(&path));
         }
         if !may_be_dir && RawPath::parse(text)?.must_be_dir {
             return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
@@ -143,9 +146,17 @@ impl Workspace {
     }
 
     /// Replaces exact text in a file; see [`text::edit`].
-    pub fn edit(&self, path: &[u8], old: &str, new: &str, options: EditOptions<'_>, work: &Work) -> Result<EditOutcome> {
+    pub fn edit(
+        &self,
+        path: &[u8],
+        old: &str,
+        new: &str,
+        options: EditOptions<'_>,
+        work: &Work,
+    ) -> Result<EditOutcome> {
         let mut outcome = None;
-        let write = WriteOptions { parents: false, create_only: false, if_hash: options.if_hash, author: options.author };
+        let write =
+            WriteOptions { parents: false, create_only: false, if_hash: options.if_hash, author: options.author };
         let (at, content) = self.rewrite(path, MutationKind::Edit, write, work, |before| {
             let Some(before) = before else { return Err(Error::new(ErrorKind::FileNotFound, "no such file")) };
             if before.len() > MAX_EDIT_BYTES {
@@ -196,7 +207,9 @@ impl Workspace {
             Some(_) if options.create_only => return Err(exists(&path)),
             Some(Kind::Directory) => return Err(Error::new(ErrorKind::IsADirectory, "is a directory").at(&path)),
             Some(special) if special.is_special() => {
-                return Err(Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str())).at(&path));
+                return Err(
+                    Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str())).at(&path)
+                );
             }
             _ => {}
         }
@@ -223,7 +236,7 @@ impl Workspace {
         let put = if options.create_only { PutMode::Create } else { PutMode::Write };
         let said = Said { kind, author: options.author, source: None, checkpoint: None };
         // The record names the path the caller used; through a link that is the link's.
-        changing.put(&said, place, before, after, put, options.parents)?;
+        changing.put(&said, place, before, &after, put, options.parents)?;
         Ok((path, content))
     }
 
@@ -249,14 +262,16 @@ impl Workspace {
         }
         changing.ensure_baseline()?;
         let said = Said { kind: MutationKind::Mkdir, author, source: None, checkpoint: None };
-        changing.put(&said, place, None, directory(DIRECTORY_MODE), PutMode::Create, parents)
+        changing.put(&said, place, None, &directory(DIRECTORY_MODE), PutMode::Create, parents)
     }
 
     /// Makes a symbolic link. Where it leads is not looked at: following it later is what the jail guards.
     pub fn symlink(&self, path: &[u8], target: &[u8], parents: bool, author: Option<&str>, work: &Work) -> Result<()> {
         let path = self.target(path, false)?;
         if target.is_empty() || target.contains(&0) || target.len() > crate::core::path::MAX_PATH_BYTES {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a link target is 1 to 4095 bytes without null").at(&path));
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "a link target is 1 to 4095 bytes without null").at(&path)
+            );
         }
         let mut changing = self.change(work)?;
         let place = self.files().place(&path, Follow::No)?;
@@ -265,7 +280,7 @@ impl Workspace {
         }
         changing.ensure_baseline()?;
         let said = Said { kind: MutationKind::Symlink, author, source: None, checkpoint: None };
-        changing.put(&said, place, None, Entry::Symlink { target: Arc::from(target) }, PutMode::Create, parents)
+        changing.put(&said, place, None, &Entry::Symlink { target: Arc::from(target) }, PutMode::Create, parents)
     }
 
     /// Makes `path` a second name of the file `source`. A later write through either name parts them.
@@ -277,7 +292,9 @@ impl Workspace {
         match from.info()?.map(|info| info.kind) {
             None => return Err(missing(&source)),
             Some(Kind::Directory) => {
-                return Err(Error::new(ErrorKind::PermissionDenied, "a directory cannot have a second name").at(&source));
+                return Err(
+                    Error::new(ErrorKind::PermissionDenied, "a directory cannot have a second name").at(&source)
+                );
             }
             Some(_) => {}
         }
@@ -395,7 +412,8 @@ impl Workspace {
         let from = self.files().place(&from, Follow::No)?;
         let Some(info) = from.info()? else { return Err(missing(from.path())) };
         if info.kind.is_special() {
-            return Err(Error::new(ErrorKind::SpecialFile, format!("a {} cannot be copied", info.kind.as_str())).at(from.path()));
+            return Err(Error::new(ErrorKind::SpecialFile, format!("a {} cannot be copied", info.kind.as_str()))
+                .at(from.path()));
         }
         if info.kind == Kind::Directory && !options.recursive {
             return Err(Error::new(ErrorKind::IsADirectory, "is a directory")
@@ -414,7 +432,7 @@ impl Workspace {
         keeper.finish()?;
         let source = from.path().clone();
         let said = Said { kind: MutationKind::Copy, author: options.author, source: Some(source), checkpoint: None };
-        changing.put(&said, to, before, after, PutMode::Restore, options.parents)
+        changing.put(&said, to, before, &after, PutMode::Restore, options.parents)
     }
 
     /// Moves an entry. Onto itself is nothing, and no record.
@@ -446,7 +464,8 @@ impl Workspace {
         let mut changes = made(to.as_ref());
         let replaces = before.is_some();
         changes.push(Change { path: path.clone(), source: Some(from.clone()), before, after });
-        let said = Said { kind: MutationKind::Move, author: options.author, source: Some(from.clone()), checkpoint: None };
+        let said =
+            Said { kind: MutationKind::Move, author: options.author, source: Some(from.clone()), checkpoint: None };
         let files = self.files();
         changing.record_move(&said, changes, || {
             to.make_missing()?;
@@ -514,7 +533,9 @@ fn check_destination(
                 Err(Error::new(ErrorKind::DirectoryNotEmpty, "the destination is not empty").at(to.path()))
             }
         }
-        (_, Kind::Directory) => Err(Error::new(ErrorKind::IsADirectory, "the destination is a directory").at(to.path())),
+        (_, Kind::Directory) => {
+            Err(Error::new(ErrorKind::IsADirectory, "the destination is a directory").at(to.path()))
+        }
         (Kind::Directory, _) => {
             Err(Error::new(ErrorKind::NotADirectory, "a directory cannot replace a file").at(to.path()))
         }
@@ -529,7 +550,7 @@ impl Changing<'_> {
         said: &Said<'_>,
         mut place: Box<dyn Place + '_>,
         before: Option<Entry>,
-        after: Entry,
+        after: &Entry,
         mode: PutMode,
         parents: bool,
     ) -> Result<()> {
@@ -544,7 +565,7 @@ impl Changing<'_> {
         let work = self.work;
         self.record(said, changes, || {
             place.make_missing()?;
-            place.put(&after, mode, work)
+            place.put(after, mode, work)
         })
     }
 }

@@ -81,6 +81,7 @@ impl Jail {
     ///
     /// # Errors
     /// `directory-not-found`, `not-a-directory`, `permission-denied`, `not-supported`.
+    #[expect(clippy::disallowed_methods, reason = "the one place where a host path becomes a handle")]
     pub fn open(host: &Path, resolver: ResolverChoice, create: bool) -> Result<Self> {
         let fail = |errno: Errno| {
             let error = Error::os(errno, "opening the workspace root");
@@ -284,8 +285,11 @@ impl Jail {
     pub fn read(&self, path: &WsPath, range: Option<Range<u64>>) -> Result<Vec<u8>> {
         if let Some(Ok(handle)) = self.kernel(path, OFlags::PATH, resolve::BENEATH) {
             // PERF: no canonical path is needed, so the kernel may follow links: 5 calls for a file.
-            return handle::read_handle(handle.as_fd(), range, || self.second_open(path))
-                .map_err(|error| error.at(path));
+            let again = || match self.kernel(path, sys::READ | OFlags::NONBLOCK, resolve::BENEATH) {
+                Some(Ok(fd)) => Ok(fd),
+                _ => self.second_open(path),
+            };
+            return handle::read_handle(handle.as_fd(), range, again).map_err(|error| error.at(path));
         }
         let file = self.open_file(path)?;
         match range {
@@ -300,12 +304,15 @@ impl Jail {
     /// # Errors
     /// As [`Jail::read`], where the answer is known without waiting.
     pub fn try_read(&self, path: &WsPath, range: Option<Range<u64>>, max_bytes: u64) -> Result<Option<Vec<u8>>> {
-        if self.walks() || !sys::proc_works() {
+        if self.walks() {
             return Ok(None);
         }
         let flags = resolve::BENEATH | ResolveFlags::CACHED;
         match sys::open_beneath(self.fd.as_fd(), path.as_bytes(), OFlags::PATH | OFlags::CLOEXEC, flags) {
-            Ok(handle) => handle::try_read_handle(handle.as_fd(), range, max_bytes).map_err(|error| error.at(path)),
+            Ok(handle) => {
+                let again = || sys::open_beneath(self.fd.as_fd(), path.as_bytes(), sys::READ | OFlags::NONBLOCK, flags);
+                handle::try_read_handle(handle.as_fd(), range, max_bytes, again).map_err(|error| error.at(path))
+            }
             // Whatever went wrong, the full read tells it better; only "not there" is common enough to be worth it.
             Err(Errno::NOENT) => Err(Error::os(Errno::NOENT, "opening").at(path)),
             Err(_) => Ok(None),

@@ -11,7 +11,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::{Name, WsPath};
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
@@ -188,12 +188,41 @@ impl Place {
         finish().map_err(|errno| self.fail(errno, "finishing a temporary file"))?;
         let placed = if how.exclusive {
             rename_new(self.fd(), temp.name.as_bytes(), self.fd(), self.leaf(), Kind::File)
+        } else if old.is_some() && !how.sync {
+            self.exchange(&temp)
         } else {
             sys::retry(|| rustix::fs::renameat(self.fd(), temp.name.as_str(), self.fd(), self.leaf()))
         };
         placed.map_err(|errno| self.fail(errno, "replacing the file"))?;
         temp.keep();
         sys::fstat(temp.fd.as_fd()).map_err(|errno| self.fail(errno, "looking up"))
+    }
+
+    /// Puts the temporary file in the place of the file there, and removes that one.
+    ///
+    /// PERF: ext4 brings the new bytes to disk when a file is renamed over another (`auto_da_alloc`), and
+    /// not when two are exchanged: 50 µs for 4 KB instead of 270-390 (2026-11-30), the same for a reader.
+    /// Without that flush a power loss within the next half minute may leave an empty file, as it may
+    /// after any write that is not synced; `sync` asks for the flush and takes the plain rename.
+    fn exchange(&self, temp: &Temp<'_>) -> rustix::io::Result<()> {
+        let (name, leaf) = (temp.name.as_str(), self.leaf());
+        let swap = || rustix::fs::renameat_with(self.fd(), name, self.fd(), leaf, RenameFlags::EXCHANGE);
+        match sys::retry(swap) {
+            Ok(()) => {}
+            // The file went meanwhile, or the system cannot exchange: a rename does as well.
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+                return sys::retry(|| rustix::fs::renameat(self.fd(), name, self.fd(), leaf));
+            }
+            Err(errno) => return Err(errno),
+        }
+        match sys::retry(|| rustix::fs::unlinkat(self.fd(), name, AtFlags::empty())) {
+            // Somebody had put a directory there at this very moment: it goes back where it was.
+            Err(Errno::ISDIR | Errno::PERM) => {
+                sys::retry(swap)?;
+                Err(Errno::ISDIR)
+            }
+            result => result,
+        }
     }
 
     /// Opens an `O_PATH` handle on what is there.

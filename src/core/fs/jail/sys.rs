@@ -83,6 +83,7 @@ pub(super) fn open_beneath(
         match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
             Err(Errno::INTR | Errno::AGAIN) => {}
             // No right is needed to look, so EPERM is a seccomp filter that does not know the call.
+            Err(Errno::PERM) if !flags.contains(OFlags::PATH) => return Err(Errno::PERM),
             Err(Errno::NOSYS | Errno::PERM) => {
                 NO_OPENAT2.store(true, Ordering::Relaxed);
                 return Err(Errno::NOSYS);
