@@ -24,6 +24,7 @@ from ._workspace import (
     Workspace,
     _check_chunk,
     _check_range,
+    _decode,
     _described,
     _memory,
     _open,
@@ -136,23 +137,27 @@ class AsyncWorkspace:
         allow_large: bool = False,
         read_only: bool = False,
         resolver: Literal["auto", "kernel", "walk"] = "auto",
+        progress: Progress = None,
     ) -> Self:
         """Await [`open`][hedgerow.Workspace.open]; same arguments, result and errors."""
-        import asyncio
+        from ._progress import Reporter
 
-        native = await asyncio.to_thread(
-            _open,
-            root,
-            store,
-            id,
-            track,
-            max_diff_bytes,
-            ignore,
-            create=create,
-            allow_large=allow_large,
-            resolver=resolver,
-        )
-        return cls._wrap(native.read_only() if read_only else native, None, True)
+        with Reporter(progress, "open") as report:
+            native: Native = await later(
+                _open,
+                root,
+                store,
+                id,
+                track,
+                max_diff_bytes,
+                ignore,
+                create=create,
+                allow_large=allow_large,
+                read_only=read_only,
+                resolver=resolver,
+                progress=report,
+            )
+        return cls._wrap(native, None, True)
 
     @classmethod
     def _wrap(cls, native: Native, author: str | None, owner: bool) -> Self:
@@ -291,8 +296,10 @@ class AsyncWorkspace:
         """Await [`at`][hedgerow.Workspace.at]; same arguments, result and errors."""
         return self._wrap(await later(self._native.at, _ref(ref)), self._author, True)
 
-    async def read_text(self, path: StrPath) -> str:
+    async def read_text(self, path: StrPath, *, encoding: str = "utf-8") -> str:
         """Await [`read_text`][hedgerow.Workspace.read_text]; same arguments, result and errors."""
+        if encoding != "utf-8":
+            return _decode(await self.read_bytes(path), path, encoding)
         text = self._native.try_read_text(path)
         return await later(self._native.read_text, path) if text is None else text
 
@@ -409,9 +416,19 @@ class AsyncWorkspace:
         return await converted(convert.search, raw, len(raw["matches"]))
 
     async def write_text(
-        self, path: StrPath, text: str, *, parents: bool = True, if_hash: str | None = None, author: str | None = None
+        self,
+        path: StrPath,
+        text: str,
+        *,
+        encoding: str = "utf-8",
+        parents: bool = True,
+        if_hash: str | None = None,
+        author: str | None = None,
     ) -> int:
         """Await [`write_text`][hedgerow.Workspace.write_text]; same arguments, result and errors."""
+        if encoding != "utf-8":
+            data = text.encode(encoding)
+            return await self.write_bytes(path, data, parents=parents, if_hash=if_hash, author=author)
         return await self._small(
             len(text),
             self._native.write_text,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
+__all__: list[str]
 __version__: str
 build_profile: str  # "release" or "debug"
 
@@ -56,7 +57,7 @@ class Workspace:
     @staticmethod
     def open(
         root: str, *, store: str, id: str | None, track: str, max_diff_bytes: int | None, ignore: str | list[str] | None,
-        create: bool, allow_large: bool, home: str | None, resolver: str,
+        create: bool, allow_large: bool, home: str | None, resolver: str, read_only: bool = False, progress: _Progress = None, later: Later | None = None,
     ) -> Workspace: ...  # resolver: auto|kernel|walk; home: the directory that counts as "a home"
     @property
     def id(self) -> str: ...
@@ -120,7 +121,7 @@ class Workspace:
     def head(self, *, later: Later | None = None) -> dict[str, Any]: ...
     def resolve(self, ref: str, *, later: Later | None = None) -> dict[str, Any]: ...
     # a None: the head; b None: the present state
-    def diff(self, a: str | None, b: str | None, *, path: _Path = "/", progress: _Progress = None, later: Later | None = None) -> Diff: ...
+    def diff(self, a: str | None, b: str | None, *, path: _Path | None = None, progress: _Progress = None, later: Later | None = None) -> Diff: ...
     def rollback(
         self, ref: str, *, paths: list[str] | None, label: str | None, author: str | None, progress: _Progress = None, later: Later | None = None,
     ) -> dict[str, Any]: ...  # {checkpoint, saved: checkpoint|None, target, changes: [...]}

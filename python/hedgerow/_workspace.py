@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from . import _native
-from ._errors import InvalidArgumentError, InvalidPathError, NotSupportedError
+from ._errors import InvalidArgumentError, InvalidPathError, NotSupportedError, _make
 from ._lazy import LazyModule
 
 TYPE_CHECKING = False  # `typing` costs more to import than this whole module
@@ -181,10 +181,13 @@ class Workspace:
         allow_large: bool = False,
         read_only: bool = False,
         resolver: Literal["auto", "kernel", "walk"] = "auto",
+        progress: Progress = None,
     ) -> Self:
         """Open a real directory as a workspace.
 
-        Nothing is put into the directory. A `.git` in it is ordinary data: no git ever runs there.
+        Nothing is put into the directory. A `.git` in it is ordinary data: no git ever runs there. The first time,
+        the state found is checkpointed as `baseline`, so that whatever happens from now on, through whomever, can
+        be undone; that reads every file once (about 2 s for 50,000 files of 300 MB), later times none.
 
         Args:
             root: The directory.
@@ -197,8 +200,10 @@ class Workspace:
             ignore: Paths that checkpoints leave out and rollbacks do not touch: patterns, or `gitignore`.
             create: Make the directory if it is missing.
             allow_large: Accept a home directory, `/` and the like.
-            read_only: Refuse every change through this handle.
+            read_only: Refuse every change through this handle, and write nothing into the store either: no baseline
+                is taken.
             resolver: How paths are confined: by the `kernel`, by `walk`, or `auto` for the kernel where it can.
+            progress: A function of entries done, entries known so far and bytes done; `True` for a progress bar.
 
         Returns:
             The workspace.
@@ -209,18 +214,23 @@ class Workspace:
             LimitError: It is a home directory or a whole machine (`root-too-large`).
             StoreError: The store is damaged or was written by a newer version (`store-corrupt`, `store-version`).
         """
-        native = _open(
-            root,
-            store,
-            id,
-            track,
-            max_diff_bytes,
-            ignore,
-            create=create,
-            allow_large=allow_large,
-            resolver=resolver,
-        )
-        return cls._wrap(native.read_only() if read_only else native, None, True)
+        from ._progress import Reporter
+
+        with Reporter(progress, "open") as report:
+            native = _open(
+                root,
+                store,
+                id,
+                track,
+                max_diff_bytes,
+                ignore,
+                create=create,
+                allow_large=allow_large,
+                read_only=read_only,
+                resolver=resolver,
+                progress=report,
+            )
+        return cls._wrap(native, None, True)
 
     @classmethod
     def _wrap(cls, native: Native, author: str | None, owner: bool) -> Self:
@@ -443,11 +453,12 @@ class Workspace:
 
     # read
 
-    def read_text(self, path: StrPath) -> str:
+    def read_text(self, path: StrPath, *, encoding: str = "utf-8") -> str:
         """Return a file as text, exactly as stored: line ends are not changed.
 
         Args:
             path: File inside the workspace.
+            encoding: The encoding it is written in; bytes that do not fit are an error, never replaced.
 
         Returns:
             The text.
@@ -455,10 +466,13 @@ class Workspace:
         Raises:
             NotFoundError: No such file (`file-not-found`).
             FileExpectedError: It is a directory (`is-a-directory`).
-            NotUtf8Error: It is not valid UTF-8 (`not-utf8`); also a `UnicodeDecodeError`.
+            NotUtf8Error: It is not valid in that encoding (`not-utf8`); also a `UnicodeDecodeError`.
             PathEscapeError: The path leaves the workspace (`path-escape`, `symlink-escape`).
+            LookupError: There is no such encoding.
         """
-        return self._native.read_text(path)
+        if encoding == "utf-8":
+            return self._native.read_text(path)
+        return _decode(self._native.read_bytes(path), path, encoding)
 
     def read_bytes(self, path: StrPath, *, offset: int = 0, length: int | None = None) -> bytes:
         """Return the bytes of a file, or a range of them.
@@ -742,11 +756,12 @@ class Workspace:
         path: StrPath,
         text: str,
         *,
+        encoding: str = "utf-8",
         parents: bool = True,
         if_hash: str | None = None,
         author: str | None = None,
     ) -> int:
-        """Write a file as UTF-8, replacing what it held.
+        """Write a file as text, replacing what it held.
 
         The file is replaced atomically: a reader sees the old content or the new one, never a mix. Permission bits
         are kept.
@@ -754,6 +769,7 @@ class Workspace:
         Args:
             path: File inside the workspace.
             text: The whole new content.
+            encoding: The encoding to write it in.
             parents: Make missing directories.
             if_hash: Content id from an earlier read; if the file changed since, the write is refused.
             author: Who the change is recorded for; by default the author of this handle.
@@ -767,7 +783,10 @@ class Workspace:
             EditError: `if_hash` is stale (`stale-content`).
             PathEscapeError: The path leaves the workspace (`path-escape`, `symlink-escape`).
             ReadOnlyError: This handle can only read (`read-only-workspace`).
+            UnicodeEncodeError: The text cannot be written in that encoding; nothing was changed.
         """
+        if encoding != "utf-8":
+            return self.write_bytes(path, text.encode(encoding), parents=parents, if_hash=if_hash, author=author)
         return self._native.write_text(
             path,
             text,
@@ -1035,7 +1054,7 @@ class Workspace:
         )
 
     def hardlink(self, source: StrPath, path: StrPath, *, author: str | None = None) -> None:
-        """Give a file a second name; appending through one shows in both, replacing one does not.
+        """Give a file a second name. Every later write through either name parts them: the other keeps the old bytes.
 
         Args:
             source: An existing file.
@@ -1444,6 +1463,15 @@ class Workspace:
 # shared with the asynchronous face
 
 
+def _decode(data: bytes, path: StrPath, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        message = f"not valid {encoding} at byte {error.start}"
+        hint = "Read it as bytes, or pass the encoding it is written in."
+        raise _make("not-utf8", message, os.fspath(path), hint, None) from None
+
+
 def _memory(store: StrPath | None, id: str | None, track: Track, max_diff_bytes: int | None, ignore: Ignore) -> Native:
     return _native.Workspace.memory(
         store=None if store is None else os.fspath(store),
@@ -1465,6 +1493,9 @@ def _open(
     create: bool,
     allow_large: bool,
     resolver: str,
+    read_only: bool = False,
+    progress: Callable[[int, int, int], object] | None = None,
+    later: Later | None = None,
 ) -> Native:
     home = os.path.expanduser("~")
     return _native.Workspace.open(
@@ -1478,6 +1509,9 @@ def _open(
         allow_large=allow_large,
         home=home if os.path.isabs(home) else None,
         resolver=resolver,
+        read_only=read_only,
+        progress=progress,
+        later=later,
     )
 
 

@@ -111,6 +111,7 @@ pub(crate) fn block<T: Send>(
 ) -> PyResult<T> {
     let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
     let mut work = Work::default();
+    let last_report = progress.as_ref().map(|progress| progress.clone_ref(py));
     work.poll = Some(watch(&work, progress, Arc::clone(&raised)));
     #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
     let result = py.detach(|| guarded(|| act(&work)));
@@ -119,7 +120,13 @@ pub(crate) fn block<T: Send>(
     if let Some(error) = raised.lock().take() {
         return Err(error);
     }
-    result.map_err(|error| to_py_err(py, &error))
+    let value = result.map_err(|error| to_py_err(py, &error))?;
+    if let Some(progress) = last_report {
+        // A call shorter than the polling interval has not reported at all yet.
+        let (done, total, bytes) = counts(&work);
+        progress.call1(py, (done, total.max(done), bytes))?;
+    }
+    Ok(value)
 }
 
 /// Looks for signals and reports progress, at most every 50 ms, on the thread that called only.

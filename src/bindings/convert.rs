@@ -3,7 +3,7 @@
 use crate::core::error::{Error, ErrorKind};
 use crate::core::path::WsPath;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
@@ -48,6 +48,61 @@ pub(crate) fn bytes_to_str<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyA
 
 pub(crate) fn path_to_py<'py>(py: Python<'py>, path: &WsPath) -> Bound<'py, PyAny> {
     bytes_to_str(py, if path.is_root() { b"/" } else { path.as_bytes() })
+}
+
+/// A name argument: a label, an author, a ref.
+pub(crate) struct TextArg(String);
+
+impl std::ops::Deref for TextArg {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for TextArg {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text = value.cast::<PyString>()?;
+        match text.to_str() {
+            Ok(text) => Ok(TextArg(text.to_owned())),
+            Err(_) => Err(to_py_err(
+                value.py(),
+                &Error::new(ErrorKind::InvalidArgument, "labels, authors and refs are text without lone surrogates"),
+            )),
+        }
+    }
+}
+
+/// A number that counts something: whole, and not negative.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<T>(T);
+
+impl<T> Whole<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Whole(value)
+    }
+
+    pub(crate) fn get(self) -> T {
+        self.0
+    }
+}
+
+impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for Whole<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        value.extract::<T>().map(Whole).map_err(|error| {
+            if error.is_instance_of::<PyOverflowError>(value.py()) {
+                let message = format!("{} is not a number that counts something", &*value);
+                to_py_err(value.py(), &Error::new(ErrorKind::InvalidArgument, message))
+            } else {
+                error
+            }
+        })
+    }
 }
 
 /// A path argument: `str` or `os.PathLike` that gives one.

@@ -1,7 +1,7 @@
 //! What differs between two states.
 
 use super::call::{How, Later, run};
-use super::convert::{PathArg, plain};
+use super::convert::{PathArg, Whole, plain};
 use crate::core::content::ObjectId;
 use crate::core::error::Result;
 use crate::core::path::WsPath;
@@ -67,15 +67,16 @@ impl PyDiff {
         run(py, How::default(), move |_| plain_changes(&result.changes), |py, changes| plain(py, &changes))
     }
 
-    #[pyo3(signature = (*, paths=None, context=3, max_lines=None, later=None))]
+    #[pyo3(signature = (*, paths=None, context=Whole::new(3), max_lines=None, later=None))]
     fn unified(
         &self,
         py: Python<'_>,
         paths: Option<Vec<PathArg>>,
-        context: usize,
-        max_lines: Option<usize>,
+        context: Whole<usize>,
+        max_lines: Option<Whole<usize>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let (context, max_lines) = (context.get(), max_lines.map(Whole::get));
         let result = Arc::clone(&self.0);
         run(
             py,

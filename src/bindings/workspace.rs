@@ -1,7 +1,9 @@
 //! The workspace as Python reaches it. Documentation and defaults stand in `hedgerow.Workspace`.
 
 use super::call::{How, Lane, Later, block, run};
-use super::convert::{PathArg, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, string, to_py_err};
+use super::convert::{
+    PathArg, TextArg, Whole, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, string, to_py_err,
+};
 use super::diff::{PlainChange, PyDiff, plain_changes};
 use super::reader::PyReader;
 use crate::core::content::ObjectId;
@@ -141,8 +143,14 @@ fn plain_record(record: &Record) -> Result<PlainRecord> {
             changes.push(plain_recorded(record.kind, whole.clone())?);
         }
     }
-    let mut paths: Vec<WsPath> =
-        changes.iter().flat_map(|change| [Some(&change.path), change.source.as_ref()]).flatten().cloned().collect();
+    let moved = record.kind == MutationKind::Move;
+    let mut paths: Vec<WsPath> = record
+        .changes
+        .iter()
+        .flat_map(|change| [Some(&change.path), change.source.as_ref().filter(|_| moved)])
+        .flatten()
+        .cloned()
+        .collect();
     paths.sort();
     paths.dedup();
     Ok(PlainRecord {
@@ -255,15 +263,16 @@ impl PyWorkspace {
         store: Option<PathBuf>,
         id: Option<String>,
         track: &str,
-        max_diff_bytes: Option<u64>,
+        max_diff_bytes: Option<Whole<u64>>,
         ignore: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let max_diff_bytes = max_diff_bytes.map(Whole::get);
         let options = options(py, store, id, track, max_diff_bytes, ignore)?;
         block(py, None, |_| Workspace::memory(options)).map(Self::new)
     }
 
     #[staticmethod]
-    #[pyo3(signature = (root, *, store, id, track, max_diff_bytes, ignore, create, allow_large, home, resolver))]
+    #[pyo3(signature = (root, *, store, id, track, max_diff_bytes, ignore, create, allow_large, home, resolver, read_only=false, progress=None, later=None))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of the Python constructor, one by one")]
     fn open(
         py: Python<'_>,
@@ -271,13 +280,17 @@ impl PyWorkspace {
         store: PathBuf,
         id: Option<String>,
         track: &str,
-        max_diff_bytes: Option<u64>,
+        max_diff_bytes: Option<Whole<u64>>,
         ignore: Option<Bound<'_, PyAny>>,
         create: bool,
         allow_large: bool,
         home: Option<PathBuf>,
         resolver: &str,
-    ) -> PyResult<Self> {
+        read_only: bool,
+        progress: Option<Py<PyAny>>,
+        later: Option<Py<Later>>,
+    ) -> PyResult<Py<PyAny>> {
+        let max_diff_bytes = max_diff_bytes.map(Whole::get);
         let options = options(py, Some(store), id, track, max_diff_bytes, ignore)?;
         let resolver = match resolver {
             "auto" => ResolverChoice::Auto,
@@ -285,8 +298,13 @@ impl PyWorkspace {
             "walk" => ResolverChoice::Walk,
             _ => return Err(PyValueError::new_err("resolver must be \"auto\", \"kernel\" or \"walk\"")),
         };
-        let open = OpenOptions { create, allow_large, home, resolver };
-        block(py, None, |_| Workspace::open(&root, options, &open)).map(Self::new)
+        let open = OpenOptions { create, allow_large, home, resolver, read_only };
+        run(
+            py,
+            How { later, progress, lane: None },
+            move |work| Workspace::open(&root, options, &open, work),
+            |py, core| object(py, Self::new(core)),
+        )
     }
 
     #[getter]
@@ -295,13 +313,13 @@ impl PyWorkspace {
     }
 
     #[getter]
-    fn root(&self) -> Option<PathBuf> {
-        self.core.root().map(ToOwned::to_owned)
+    fn root(&self) -> Option<&std::ffi::OsStr> {
+        self.core.root().map(std::path::Path::as_os_str)
     }
 
     #[getter]
-    fn store(&self) -> Option<PathBuf> {
-        self.core.store().map(ToOwned::to_owned)
+    fn store(&self) -> Option<&std::ffi::OsStr> {
+        self.core.store().map(std::path::Path::as_os_str)
     }
 
     #[getter]
@@ -330,7 +348,7 @@ impl PyWorkspace {
     }
 
     #[pyo3(signature = (r#ref, *, later=None))]
-    fn at(&self, py: Python<'_>, r#ref: String, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+    fn at(&self, py: Python<'_>, r#ref: TextArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
         run(py, self.changing(later), move |work| core.at(&r#ref, work), |py, core| object(py, Self::new(core)))
     }
@@ -442,9 +460,10 @@ impl PyWorkspace {
         &self,
         py: Python<'_>,
         path: PathArg,
-        max_depth: Option<usize>,
+        max_depth: Option<Whole<usize>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let max_depth = max_depth.map(Whole::get);
         let core = self.core.clone();
         run(py, How::later(later), move |work| core.walk(&path.0, max_depth, work), |py, list| plain(py, &list))
     }
@@ -461,9 +480,10 @@ impl PyWorkspace {
         py: Python<'_>,
         pattern: PathArg,
         path: PathArg,
-        max_results: Option<usize>,
+        max_results: Option<Whole<usize>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let max_results = max_results.map(Whole::get);
         let core = self.core.clone();
         run(
             py,
@@ -487,13 +507,18 @@ impl PyWorkspace {
         ignore_case: bool,
         include: Vec<String>,
         exclude: Vec<String>,
-        context: usize,
-        max_file_bytes: u64,
-        max_files: Option<usize>,
-        max_matches: usize,
-        max_line_bytes: usize,
+        context: Whole<usize>,
+        max_file_bytes: Whole<u64>,
+        max_files: Option<Whole<usize>>,
+        max_matches: Whole<usize>,
+        max_line_bytes: Whole<usize>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let context = context.get();
+        let max_file_bytes = max_file_bytes.get();
+        let max_files = max_files.map(Whole::get);
+        let max_matches = max_matches.get();
+        let max_line_bytes = max_line_bytes.get();
         let core = self.core.clone();
         run(
             py,
@@ -526,7 +551,7 @@ impl PyWorkspace {
         parents: bool,
         create_only: bool,
         if_hash: Option<String>,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -552,7 +577,7 @@ impl PyWorkspace {
         parents: bool,
         create_only: bool,
         if_hash: Option<String>,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -575,7 +600,7 @@ impl PyWorkspace {
         path: PathArg,
         data: PyBackedBytes,
         parents: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -597,7 +622,7 @@ impl PyWorkspace {
         path: PathArg,
         parents: bool,
         exist_ok: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -619,7 +644,7 @@ impl PyWorkspace {
         overwrite: bool,
         recursive: bool,
         parents: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -643,7 +668,7 @@ impl PyWorkspace {
         destination: PathArg,
         overwrite: bool,
         parents: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -665,7 +690,7 @@ impl PyWorkspace {
         path: PathArg,
         recursive: bool,
         missing_ok: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -684,7 +709,7 @@ impl PyWorkspace {
         path: PathArg,
         target: PathArg,
         parents: bool,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -702,7 +727,7 @@ impl PyWorkspace {
         py: Python<'_>,
         source: PathArg,
         path: PathArg,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
@@ -714,10 +739,11 @@ impl PyWorkspace {
         &self,
         py: Python<'_>,
         path: PathArg,
-        mode: u32,
-        author: Option<String>,
+        mode: Whole<u32>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let mode = mode.get();
         let core = self.core.clone();
         run(py, self.changing(later), move |work| core.chmod(&path.0, mode, author.as_deref(), work), nothing)
     }
@@ -736,12 +762,13 @@ impl PyWorkspace {
         path: PathArg,
         old: PyBackedStr,
         new: PyBackedStr,
-        count: Option<usize>,
+        count: Option<Whole<usize>>,
         if_hash: Option<String>,
         encoding: Option<String>,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let count = count.map(Whole::get);
         let core = self.core.clone();
         run(
             py,
@@ -763,8 +790,8 @@ impl PyWorkspace {
     fn checkpoint(
         &self,
         py: Python<'_>,
-        label: Option<String>,
-        author: Option<String>,
+        label: Option<TextArg>,
+        author: Option<TextArg>,
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
@@ -790,18 +817,18 @@ impl PyWorkspace {
     }
 
     #[pyo3(signature = (r#ref, *, later=None))]
-    fn resolve(&self, py: Python<'_>, r#ref: String, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+    fn resolve(&self, py: Python<'_>, r#ref: TextArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
         run(py, self.changing(later), move |work| core.resolve(&r#ref, work), checkpoint)
     }
 
-    #[pyo3(signature = (a, b, *, path=PathArg(b"/".to_vec()), progress=None, later=None))]
+    #[pyo3(signature = (a, b, *, path=None, progress=None, later=None))]
     fn diff(
         &self,
         py: Python<'_>,
-        a: Option<String>,
-        b: Option<String>,
-        path: PathArg,
+        a: Option<TextArg>,
+        b: Option<TextArg>,
+        path: Option<PathArg>,
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
@@ -809,7 +836,7 @@ impl PyWorkspace {
         run(
             py,
             self.slow(later, progress),
-            move |work| core.diff(a.as_deref(), b.as_deref(), &path.0, work),
+            move |work| core.diff(a.as_deref(), b.as_deref(), path.as_ref().map_or(b"/", |path| &path.0), work),
             |py, diff| object(py, PyDiff(Arc::new(diff))),
         )
     }
@@ -819,10 +846,10 @@ impl PyWorkspace {
     fn rollback(
         &self,
         py: Python<'_>,
-        r#ref: String,
+        r#ref: TextArg,
         paths: Option<Vec<PathArg>>,
-        label: Option<String>,
-        author: Option<String>,
+        label: Option<TextArg>,
+        author: Option<TextArg>,
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
@@ -849,12 +876,14 @@ impl PyWorkspace {
     fn history(
         &self,
         py: Python<'_>,
-        after: u64,
-        limit: Option<usize>,
+        after: Whole<u64>,
+        limit: Option<Whole<usize>>,
         path: Option<PathArg>,
-        author: Option<String>,
+        author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let limit = limit.map(Whole::get);
+        let after = after.get();
         let core = self.core.clone();
         run(
             py,
@@ -872,10 +901,12 @@ impl PyWorkspace {
     fn record_diff(
         &self,
         py: Python<'_>,
-        sequence: u64,
-        max_lines: Option<usize>,
+        sequence: Whole<u64>,
+        max_lines: Option<Whole<usize>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let max_lines = max_lines.map(Whole::get);
+        let sequence = sequence.get();
         let core = self.core.clone();
         run(
             py,
@@ -886,7 +917,8 @@ impl PyWorkspace {
     }
 
     #[pyo3(signature = (through, *, later=None))]
-    fn prune_history(&self, py: Python<'_>, through: u64, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+    fn prune_history(&self, py: Python<'_>, through: Whole<u64>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+        let through = through.get();
         let core = self.core.clone();
         run(py, self.changing(later), move |work| core.prune_history(through, work), number)
     }
@@ -896,9 +928,10 @@ impl PyWorkspace {
         &self,
         py: Python<'_>,
         path: PathArg,
-        limit: Option<usize>,
+        limit: Option<Whole<usize>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
+        let limit = limit.map(Whole::get);
         let core = self.core.clone();
         run(
             py,
@@ -977,7 +1010,7 @@ impl PyWorkspace {
         py: Python<'_>,
         path: PathArg,
         destination: Option<PathBuf>,
-        r#ref: Option<String>,
+        r#ref: Option<TextArg>,
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
@@ -1009,7 +1042,7 @@ impl PyWorkspace {
         py: Python<'_>,
         archive: Bound<'_, PyAny>,
         path: PathArg,
-        author: Option<String>,
+        author: Option<TextArg>,
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
@@ -1045,7 +1078,7 @@ impl PyWorkspace {
         &self,
         py: Python<'_>,
         directory: PathBuf,
-        r#ref: Option<String>,
+        r#ref: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();

@@ -80,7 +80,7 @@ kinds! {
     /// The file is not text.
     BinaryFile = "binary-file", "Read it as bytes.";
     /// The file is not valid UTF-8.
-    NotUtf8 = "not-utf8", "Read it as bytes, or name its encoding.";
+    NotUtf8 = "not-utf8", "Read it as bytes, or pass the encoding it is written in.";
     /// Symbolic links that lead in a circle, or too many of them.
     SymlinkLoop = "symlink-loop", "The links lead in a circle; name the file itself.";
     /// The workspace or handle is read-only.

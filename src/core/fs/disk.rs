@@ -225,6 +225,10 @@ impl FileSystem for Disk {
         Apply { disk: self, keep, work, opened: BTreeMap::new() }.run(changes)
     }
 
+    fn check_apply(&self, changes: &[Change], keep: &[Skipped]) -> Result<()> {
+        Apply { disk: self, keep, work: &Work::default(), opened: BTreeMap::new() }.refuse_what_would_lose(changes)
+    }
+
     fn check_identity(&self) -> Result<()> {
         self.jail.check_identity()
     }

@@ -10,6 +10,7 @@ use crate::core::content::ObjectId;
 use crate::core::path::{Name, WsPath};
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"hedgidx1";
@@ -108,7 +109,7 @@ impl Index {
             }
         }
         let aside = path.with_extension(format!("new{}", std::process::id()));
-        let mut file = std::fs::File::create(&aside)?;
+        let mut file = std::fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
         file.write_all(MAGIC)?;
         file.write_all(&crc32fast::hash(&payload).to_le_bytes())?;
         file.write_all(&payload)?;

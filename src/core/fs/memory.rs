@@ -101,11 +101,7 @@ impl FileSystem for Memory {
     }
 
     fn lookup(&self, path: &WsPath, follow: Follow) -> Result<Option<(WsPath, Info)>> {
-        let found = match resolve(&self.tree.read(), path.names(), follow) {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
-            Err(error) => return Err(error.at(path)),
-        };
+        let found = resolve(&self.tree.read(), path.names(), follow).map_err(|error| error.at(path))?;
         Ok(found.entry.map(|entry| (found.path, info(&entry))))
     }
 

@@ -122,6 +122,11 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Paths in `keep` are not removed, whatever the changes say.
     fn apply(&self, changes: &[crate::core::tree::diff::Change], keep: &[Skipped], work: &Work) -> Result<()>;
 
+    /// Fails if [`FileSystem::apply`] would have to remove a path in `keep` to make room; changes nothing.
+    fn check_apply(&self, _changes: &[crate::core::tree::diff::Change], _keep: &[Skipped]) -> Result<()> {
+        Ok(())
+    }
+
     /// Fails if the place the filesystem was opened at is another one now.
     fn check_identity(&self) -> Result<()>;
 

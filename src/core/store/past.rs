@@ -27,8 +27,8 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -247,7 +247,8 @@ impl Past for MemoryPast {
             if let Entry::File { content, .. } = entry
                 && (!keep.contents || keep.max_bytes.is_some_and(|max| content.len() > max))
             {
-                *content = Content::from_source(content.len(), content.known_id(), Box::new(record::NotKept));
+                // Not kept, but named: what happened can still be told from what did not.
+                *content = Content::from_source(content.len(), Some(content.id()?), Box::new(record::NotKept));
             }
         }
         self.records.push(Arc::new(record));
@@ -367,10 +368,19 @@ pub struct GitPast {
 }
 
 impl GitPast {
+    /// Tells whether a store holds anything of workspace `id`, without making anything.
+    pub fn exists(store: &Path, id: &str) -> bool {
+        std::fs::symlink_metadata(store.join("hedgerow").join("workspaces").join(id)).is_ok()
+    }
+
     /// Opens the past of workspace `id` in a store, making it if it is new.
     pub fn open(objects: Arc<Objects>, store: &Path, id: &str) -> Result<Self> {
         let directory = store.join("hedgerow").join("workspaces").join(id);
-        std::fs::create_dir_all(&directory).map_err(|error| Error::io(&error, "making the state directory"))?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| Error::io(&error, "making the state directory"))?;
         let path = directory.join("log");
         let log = Log::open(&path)?;
         let settled = File::options()
@@ -378,6 +388,7 @@ impl GitPast {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(directory.join("settled"))
             .map_err(|error| Error::io(&error, "opening the state directory"))?;
         let mut past = GitPast {
@@ -443,7 +454,14 @@ impl GitPast {
             return Ok(());
         }
         let aside = self.directory.join("HEAD.new");
-        std::fs::write(&aside, format!("ref: {}\n", self.reference)).map_err(|error| failed(&error))?;
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)
+            .map_err(|error| failed(&error))?;
+        file.write_all(format!("ref: {}\n", self.reference).as_bytes()).map_err(|error| failed(&error))?;
         std::fs::rename(&aside, &head).map_err(|error| failed(&error))
     }
 
@@ -504,6 +522,7 @@ impl Past for GitPast {
         let file = File::options()
             .append(true)
             .create(true)
+            .mode(0o600)
             .open(self.directory.join("lock"))
             .map_err(|error| Error::io(&error, "locking the history"))?;
         flock::exclusive(file.into(), work, timeout)

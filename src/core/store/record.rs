@@ -143,6 +143,9 @@ enum EntryFrame {
         /// The frame carries it, this far into its bodies.
         #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
         offset: Option<u64>,
+        /// Nobody has it: the id is all that was kept.
+        #[serde(rename = "x", default, skip_serializing_if = "std::ops::Not::not")]
+        dropped: bool,
     },
     Symlink {
         #[serde(rename = "t")]
@@ -192,7 +195,7 @@ pub(crate) fn encode(
     let mut entry = |entry: &Entry| -> Result<EntryFrame> {
         Ok(match entry {
             Entry::File { content, mode } => {
-                let (mut id, mut offset) = (None, None);
+                let (mut id, mut offset, mut dropped) = (None, None, false);
                 if let Some(known) = content.known_id().filter(|known| stored(*known)) {
                     id = Some(known);
                 } else if keep.keeps(content.len()) {
@@ -203,8 +206,12 @@ pub(crate) fn encode(
                     offset = Some(filled);
                     filled += bytes.len() as u64;
                     bodies.push(bytes);
+                } else {
+                    // Not kept, but named: what happened can still be told from what did not.
+                    id = Some(content.id()?);
+                    dropped = true;
                 }
-                EntryFrame::File { mode: *mode, len: content.len(), id, offset }
+                EntryFrame::File { mode: *mode, len: content.len(), id, offset, dropped }
             }
             Entry::Symlink { target } => EntryFrame::Symlink { target: target.to_vec() },
             Entry::Directory { tree, mode } => {
@@ -243,8 +250,9 @@ pub(crate) fn decode(
 ) -> Result<Record> {
     let entry = |entry: EntryFrame| -> Result<Entry> {
         Ok(match entry {
-            EntryFrame::File { mode, len, id, offset } => {
+            EntryFrame::File { mode, len, id, offset, dropped } => {
                 let content = match (id, offset) {
+                    (id, _) if dropped => Content::from_source(len, id, Box::new(NotKept)),
                     (Some(id), _) => stored(id, len),
                     (None, Some(offset)) => body(offset, len)?,
                     (None, None) => Content::from_source(len, None, Box::new(NotKept)),

@@ -25,7 +25,7 @@ impl Workspace {
     /// Writes the entry at `path` of a checkpoint (or of the present state) as a tar archive; a directory
     /// with what it holds, names relative to it.
     pub fn export(&self, path: &[u8], reference: Option<&str>, out: &mut dyn Write, work: &Work) -> Result<()> {
-        let path = self.path(path)?;
+        let path = self.past_path(path)?;
         let entry = self
             .tree_at(reference, work)?
             .get(&path)?
@@ -128,12 +128,13 @@ impl Workspace {
             .iter()
             .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
             .collect();
+        files.check_apply(&changes, &present.skipped)?;
         let said = Said { kind: MutationKind::Import, author, source: None, checkpoint: None };
         changing.record_or(
             &said,
             changes.clone(),
             || files.apply(&changes, &present.skipped, work),
-            || files.apply(&back, &[], &Work::default()),
+            || files.apply(&back, &present.skipped, &Work::default()),
         )?;
         Ok(count)
     }

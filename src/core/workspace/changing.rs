@@ -55,9 +55,9 @@ impl Workspace {
         self.check_open()?;
         let past = self.lock_past(work)?;
         let root = self.files().hold(work, LOCK_TIMEOUT)?;
-        let state = past.hold(work, LOCK_TIMEOUT)?;
+        let state = past.hold(work, LOCK_TIMEOUT).map_err(store_gone)?;
         let mut changing = Changing { workspace: self, past, work, _state: state, _root: root };
-        if changing.past.refresh()? {
+        if changing.past.refresh().map_err(store_gone)? {
             changing.finish_interrupted()?;
         }
         Ok(changing)
@@ -84,12 +84,6 @@ impl Workspace {
                 return Err(Error::new(ErrorKind::LockTimeout, "another thread holds the workspace"));
             }
         }
-    }
-
-    /// Finishes what a killed process left half done.
-    pub(super) fn recover(&self, work: &Work) -> Result<()> {
-        let mut changing = self.hold(work)?;
-        changing.finish_interrupted()
     }
 
     /// Brings a memory workspace back to where its store last saw it.
@@ -377,6 +371,16 @@ impl Changing<'_> {
         }
         let said = Said { kind: MutationKind::External, author: Some(EXTERNAL_AUTHOR), source: None, checkpoint: None };
         self.record(&said, external, || Ok(()))
+    }
+}
+
+/// A missing file of the store is not a missing file of the workspace.
+fn store_gone(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::FileNotFound | ErrorKind::DirectoryNotFound => {
+            Error::new(ErrorKind::StoreCorrupt, "the store of this workspace is gone").because(error)
+        }
+        _ => error,
     }
 }
 

@@ -68,7 +68,7 @@ impl Workspace {
     /// # Errors
     /// `file-not-found` if no checkpoint ever held it.
     pub fn log(&self, path: &[u8], limit: Option<usize>, work: &Work) -> Result<Vec<LogEntry>> {
-        let mut path = self.path(path)?;
+        let mut path = self.past_path(path)?;
         let asked = path.clone();
         let mut entries = Vec::new();
         for (checkpoint, tree, before) in self.steps(work)?.into_iter().rev() {

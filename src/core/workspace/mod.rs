@@ -72,6 +72,16 @@ pub struct Options {
     pub ignore: IgnoreRules,
 }
 
+impl Options {
+    /// The program may change its directory later; the store stays where it was.
+    fn make_absolute(&mut self) -> Result<()> {
+        if let Some(store) = &self.store {
+            self.store = Some(absolute(store, "opening the store")?);
+        }
+        Ok(())
+    }
+}
+
 /// How a directory is opened.
 #[derive(Debug, Default)]
 pub struct OpenOptions {
@@ -83,6 +93,8 @@ pub struct OpenOptions {
     pub home: Option<PathBuf>,
     /// Who resolves paths.
     pub resolver: ResolverChoice,
+    /// Open for reading only: nothing is written, neither in the tree nor in the store.
+    pub read_only: bool,
 }
 
 /// What a handle may do.
@@ -121,7 +133,19 @@ struct Inner {
 
 impl Workspace {
     /// Opens an empty workspace in memory, or one whose past (and last state) a store holds.
-    pub fn memory(options: Options) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `invalid-argument` for a store without full tracking: between checkpoints the records are all that
+    /// is left of a memory.
+    pub fn memory(mut options: Options) -> Result<Self> {
+        if options.store.is_some() && (options.track != Track::Full || options.max_diff_bytes.is_some()) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a workspace in memory with a store keeps its files by its records, so they must be full",
+            )
+            .with_hint("Leave track and max_diff_bytes as they are, or keep the files on disk."));
+        }
+        options.make_absolute()?;
         let id = checked_id(options.id.as_deref())?.unwrap_or_else(random_id);
         let files = Files::Memory(Memory::default());
         let past: Box<dyn Past> = match &options.store {
@@ -138,7 +162,11 @@ impl Workspace {
     /// # Errors
     /// `directory-not-found`, `root-too-large`, `store-version`, `store-corrupt`; opening finishes what a
     /// killed process left half done.
-    pub fn open(root: &Path, options: Options, open: &OpenOptions) -> Result<Self> {
+    ///
+    /// The state found is checkpointed as the baseline if the store knows none yet: what changes from now
+    /// on, through whomever, can be undone.
+    pub fn open(root: &Path, mut options: Options, open: &OpenOptions, work: &Work) -> Result<Self> {
+        options.make_absolute()?;
         if !open.allow_large {
             refuse_large(root, open.home.as_deref())?;
         }
@@ -153,10 +181,13 @@ impl Workspace {
         if !open.allow_large {
             refuse_large(disk.host_root(), open.home.as_deref())?;
         }
-        let store_inside = absolute(store, "opening the store")?;
-        if store_inside.starts_with(disk.host_root()) {
+        if store.starts_with(disk.host_root()) {
             return Err(Error::new(ErrorKind::InvalidArgument, "the store lies inside the workspace")
                 .with_hint("Choose a store directory outside the workspace, where no tool can reach it."));
+        }
+        if open.read_only && !GitPast::exists(store, &id) {
+            let past = Box::new(MemoryPast::default());
+            return Ok(Self::assemble(id, Files::Disk(disk), past, options).read_only());
         }
         let past = GitPast::open(Objects::open(store, true)?, store, &id)?;
         let index_file = past.directory().join("index");
@@ -165,7 +196,14 @@ impl Workspace {
             disk.remember_tree(past.tree(&head)?);
         }
         let workspace = Self::assemble(id, Files::Disk(disk), Box::new(past), options);
-        workspace.recover(&Work::default())?;
+        let mut changing = workspace.hold(work)?;
+        changing.finish_interrupted()?;
+        if open.read_only {
+            drop(changing);
+            return Ok(workspace.read_only());
+        }
+        changing.ensure_baseline()?;
+        drop(changing);
         Ok(workspace)
     }
 
@@ -233,7 +271,9 @@ impl Workspace {
         if self.inner.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.files().save_index()
+        // Only a cache: without it the next capture reads more, which is no reason to fail.
+        drop(self.files().save_index());
+        Ok(())
     }
 
     /// Tells whether [`Workspace::close`] was called.

@@ -6,7 +6,7 @@ use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::disk::Disk;
-use crate::core::fs::{Captured, FileSystem, ResolverChoice};
+use crate::core::fs::{Captured, FileSystem, ResolverChoice, Skipped};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
 use crate::core::store::past::PastStats;
@@ -14,6 +14,7 @@ use crate::core::store::record::{MutationKind, Record};
 use crate::core::text;
 use crate::core::tree::diff::{Change, diff, with_renames};
 use crate::core::tree::ignore::IgnoreRules;
+use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Tree};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,6 +86,17 @@ impl Workspace {
         Ok(changing)
     }
 
+    /// The path of an entry in checkpoints and records: links on the way are followed as they lead now.
+    pub(super) fn past_path(&self, text: &[u8]) -> Result<WsPath> {
+        let path = self.path(text)?;
+        match self.files().lookup(&path, Follow::No) {
+            Ok(Some((real, _))) => Ok(real),
+            Err(error) if error.kind() == ErrorKind::SymlinkEscape => Err(error),
+            // Not there now; it may have been.
+            _ => Ok(path),
+        }
+    }
+
     /// Finds the checkpoint a ref names: an id, a unique prefix of one (4 digits or more), a label, an author.
     ///
     /// A label given twice names the newer checkpoint, as moving a name does. An author names the
@@ -102,7 +114,7 @@ impl Workspace {
 
     /// Tells what differs between two states: `None` is the head for `a` and the present for `b`.
     pub fn diff(&self, a: Option<&str>, b: Option<&str>, path: &[u8], work: &Work) -> Result<DiffResult> {
-        let base = self.path(path)?;
+        let base = self.past_path(path)?;
         let mut changing = self.with_baseline(work)?;
         let old = match a {
             Some(reference) => find(&mut changing, reference)?,
@@ -150,6 +162,15 @@ impl Workspace {
         let target_tree = changing.past.tree(&target)?;
         let mut changes = diff(&captured.tree, &target_tree)?;
         if let Some(paths) = &paths {
+            for path in paths {
+                if captured.tree.get(path)?.is_none() && target_tree.get(path)?.is_none() {
+                    return Err(Error::new(
+                        ErrorKind::FileNotFound,
+                        "neither the present state nor the checkpoint holds this path",
+                    )
+                    .at(path));
+                }
+            }
             changes.retain(|change| {
                 // A directory on the way to a wanted path has to come with it.
                 paths.iter().any(|path| {
@@ -167,10 +188,11 @@ impl Workspace {
         }
         let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id) };
         let files = self.files();
+        files.check_apply(&changes, &captured.skipped)?;
         if !changes.is_empty() {
             let flat = changes.clone();
             let skipped = &captured.skipped;
-            changing.record_rollback(&said, flat, &captured.tree, || files.apply(&changes, skipped, work))?;
+            changing.record_rollback(&said, flat, skipped, || files.apply(&changes, skipped, work))?;
         }
         let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
         let after = Captured { tree, skipped: captured.skipped };
@@ -190,7 +212,7 @@ impl Workspace {
         author: Option<&str>,
         work: &Work,
     ) -> Result<Vec<Arc<Record>>> {
-        let path = path.map(|path| self.path(path)).transpose()?;
+        let path = path.map(|path| self.past_path(path)).transpose()?;
         let mut records = self.hold(work)?.past.records(after)?;
         records.retain(|record| {
             author.is_none_or(|author| record.author == author)
@@ -365,7 +387,7 @@ impl Changing<'_> {
         &mut self,
         said: &Said<'_>,
         changes: Vec<Change>,
-        present: &Tree,
+        skipped: &[Skipped],
         act: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         if self.workspace.inner.track == Track::Off {
@@ -376,8 +398,7 @@ impl Changing<'_> {
             .iter()
             .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
             .collect();
-        debug_assert!(present.known_key().is_some());
-        self.record_or(said, changes, act, || files.apply(&back, &[], &Work::default()))
+        self.record_or(said, changes, act, || files.apply(&back, skipped, &Work::default()))
     }
 
     /// After an interrupted rollback was finished: what is there now is the state reached.
@@ -462,16 +483,22 @@ struct Printed {
 /// A file or link as a patch shows it; directories have no place in one.
 fn side(entry: Option<&Entry>) -> Result<Option<Printed>> {
     Ok(match entry {
-        Some(Entry::File { content, mode }) => Some(Printed {
-            mode: if mode & 0o100 == 0 { 0o100_644 } else { 0o100_755 },
-            bytes: if content.len() > MAX_PATCHED_BYTES { too_large(content)? } else { content.read_all()? },
-        }),
+        Some(Entry::File { content, mode }) => {
+            Some(Printed { mode: if mode & 0o100 == 0 { 0o100_644 } else { 0o100_755 }, bytes: printable(content)? })
+        }
         Some(Entry::Symlink { target }) => Some(Printed { mode: 0o120_000, bytes: target.to_vec() }),
         _ => None,
     })
 }
 
-/// Stands for a file too large to print: binary, and different for different contents.
-fn too_large(content: &Content) -> Result<Vec<u8>> {
-    Ok(format!("\0{}", content.id()?).into_bytes())
+/// The bytes to print. A file too large, or not kept, is shown as binary, different for different contents.
+fn printable(content: &Content) -> Result<Vec<u8>> {
+    let stand_in = || Ok(format!("\0{}", content.id()?).into_bytes());
+    if content.len() > MAX_PATCHED_BYTES {
+        return stand_in();
+    }
+    match content.read_all() {
+        Err(error) if error.kind() == ErrorKind::NotSupported => stand_in(),
+        read => read,
+    }
 }

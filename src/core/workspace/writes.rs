@@ -235,7 +235,7 @@ impl Workspace {
         let after = Entry::File { content: content.clone(), mode };
         let put = if options.create_only { PutMode::Create } else { PutMode::Write };
         let said = Said { kind, author: options.author, source: None, checkpoint: None };
-        // The record names the path the caller used; through a link that is the link's.
+        // Through a link the record names what changed: the file behind it. The caller hears of its own path.
         changing.put(&said, place, before, &after, put, options.parents)?;
         Ok((path, content))
     }
