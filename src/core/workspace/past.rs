@@ -178,8 +178,10 @@ impl Workspace {
                 })
             });
         }
-        let skipped: BTreeSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
-        changes.retain(|change| change.after.is_some() || !skipped.contains(&change.path));
+        // What either capture left out is not known to be absent, so it is not removed for being so.
+        let kept: Vec<Skipped> = captured.skipped.iter().chain(&target.details.skipped).cloned().collect();
+        let unknown: BTreeSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
+        changes.retain(|change| change.after.is_some() || !is_at_or_below(&change.path, &unknown));
         for change in &changes {
             work.check()?;
             if let Some(Entry::File { content, .. }) = &change.after {
@@ -191,7 +193,7 @@ impl Workspace {
         files.check_apply(&changes, &captured.skipped)?;
         if !changes.is_empty() {
             let flat = changes.clone();
-            let skipped = &captured.skipped;
+            let skipped = &kept;
             changing.record_rollback(&said, flat, skipped, || files.apply(&changes, skipped, work))?;
         }
         let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
@@ -286,6 +288,20 @@ impl Workspace {
         }
         disk.apply(&diff(&Tree::default(), &tree)?, &[], work)
     }
+}
+
+fn is_at_or_below(path: &WsPath, any: &BTreeSet<&WsPath>) -> bool {
+    if any.is_empty() {
+        return false;
+    }
+    let mut at = path.clone();
+    while !at.is_root() {
+        if any.contains(&at) {
+            return true;
+        }
+        at = at.parent();
+    }
+    false
 }
 
 fn patched(tree: &Tree, changes: &[Change]) -> Result<Tree> {

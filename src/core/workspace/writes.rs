@@ -5,6 +5,7 @@ use super::{Files, Workspace};
 use crate::core::cancel::Work;
 use crate::core::content::{Content, ContentSource, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::fs::jail::is_temp_name;
 use crate::core::fs::{Place, PutMode};
 use crate::core::path::{RawPath, WsPath};
 use crate::core::store::record::MutationKind;
@@ -110,6 +111,9 @@ impl Workspace {
             )
             .at(&path));
         }
+        if path.name().is_some_and(is_temp_name) {
+            return Err(Error::new(ErrorKind::ReservedName, "the name is reserved for temporary files").at(&path));
+        }
         if !may_be_dir && RawPath::parse(text)?.must_be_dir {
             return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
         }
@@ -175,7 +179,8 @@ impl Workspace {
             return Err(Error::new(ErrorKind::Bug, "an edit ended without a result"));
         };
         let changes = text::diff::diff(&before, &edited.bytes, 3);
-        let shown = String::from_utf8_lossy(&text::diff::print_hunks(&changes)).into_owned();
+        let side = || Some(text::diff::Side { path: &at, mode: 0o100_644 });
+        let shown = String::from_utf8_lossy(&text::diff::unified(side(), side(), &changes)).into_owned();
         let lines: Vec<&str> = shown.split_inclusive('\n').collect();
         Ok(EditOutcome {
             path: at,
