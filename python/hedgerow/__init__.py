@@ -152,7 +152,11 @@ _LATER = {
 _native._set_error_factory(_make)
 _atexit.register(_native._shutdown, 2.0)
 if hasattr(_os, "register_at_fork"):
-    _os.register_at_fork(after_in_child=_native._after_fork_in_child)
+    _os.register_at_fork(
+        before=_native._before_fork,
+        after_in_parent=_native._after_fork_in_parent,
+        after_in_child=_native._after_fork_in_child,
+    )
 
 
 def __getattr__(name: str) -> object:

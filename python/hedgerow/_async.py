@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from . import _convert as convert
-from ._call import Pending, converted, later, later_reporting
+from ._call import Pending, converted, later, later_reporting, turn
 from ._errors import InvalidPathError
 from ._progress import Reporter
 from ._types import ByteStream
@@ -180,6 +180,7 @@ class AsyncWorkspace:
     async def _small(self, size: int, method: Callable[..., T], *args: object, **keywords: object) -> T:
         """Call something that costs what `size` bytes cost."""
         if self._direct and size <= _SMALL:
+            await turn()
             return method(*args, **keywords)
         return await later(method, *args, **keywords)
 
@@ -301,13 +302,19 @@ class AsyncWorkspace:
         if encoding != "utf-8":
             return _decode(await self.read_bytes(path), path, encoding)
         text = self._native.try_read_text(path)
-        return await later(self._native.read_text, path) if text is None else text
+        if text is None:
+            return await later(self._native.read_text, path)
+        await turn()
+        return text
 
     async def read_bytes(self, path: StrPath, *, offset: int = 0, length: int | None = None) -> bytes:
         """Await [`read_bytes`][hedgerow.Workspace.read_bytes]; same arguments, result and errors."""
         _check_range(offset, length)
         data = self._native.try_read_bytes(path, offset, length)
-        return await later(self._native.read_bytes, path, offset, length) if data is None else data
+        if data is None:
+            return await later(self._native.read_bytes, path, offset, length)
+        await turn()
+        return data
 
     def iter_bytes(self, path: StrPath, *, chunk: int = 1 << 20) -> ByteStream:
         """Open a file as [`iter_bytes`][hedgerow.Workspace.iter_bytes] does, for `async for`.
@@ -683,16 +690,15 @@ class AsyncWorkspace:
     ) -> RollbackResult:
         """Await [`rollback`][hedgerow.Workspace.rollback]; same arguments, result and errors."""
         with Reporter(progress, "rollback") as report:
-            return convert.rollback(
-                await later_reporting(
-                    self._native.rollback,
-                    report,
-                    _ref(ref),
-                    paths=_paths(paths),
-                    label=label,
-                    author=self._author if author is None else author,
-                )
+            raw = await later_reporting(
+                self._native.rollback,
+                report,
+                _ref(ref),
+                paths=_paths(paths),
+                label=label,
+                author=self._author if author is None else author,
             )
+        return await converted(convert.rollback, raw, len(raw["changes"]))
 
     async def history(
         self, *, after: int = 0, limit: int | None = None, path: StrPath | None = None, author: str | None = None

@@ -84,7 +84,7 @@ class Stat(_Model):
     size: int
     """Bytes; of a link, the length of its target."""
     mode: int
-    """Permission bits, at most `0o777`."""
+    """Permission bits, at most `0o7777`; what is set here is at most `0o777`."""
     modified: datetime | None
     links: int
     """Number of hard links."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from . import _convert as convert
     from ._async import AsyncWorkspace
+    from ._native import Later
     from ._native import Workspace as Native
     from ._tools import Tool
     from ._types import (
@@ -680,7 +681,8 @@ class Workspace:
         """Find entries by name.
 
         `*` and `?` match within one name, `**` any number of directories (also none), `[abc]` and `[!abc]` one
-        character. A pattern without any of them tells whether that path exists. Links to directories are not followed.
+        character, `{a,b}` either. A pattern without any of them tells whether that path exists. Names that begin with a
+        dot match like all others. Links to directories are not followed.
 
         Args:
             pattern: Pattern relative to `path`.

@@ -12,21 +12,27 @@
 //! attaches to the interpreter unasked, which panics while that is closing, and its runtime cannot be
 //! replaced after a fork; so the completion is ours and the runtime is plain tokio.
 //!
-//! Fork: the runtime carries the pid it was made in; a child makes its own. Exit: no new call is taken,
+//! Fork: a fork waits (two seconds at most) until no other thread is in the core, so that the child
+//! inherits no lock that nobody will give up; if one is still at work then, the child's inherited
+//! workspaces say `used-after-fork` instead of hanging. The runtime carries the pid it was made in; a child
+//! makes its own. Exit: no new call is taken,
 //! running ones are cancelled and waited for with the interpreter released, and after that no thread
 //! attaches again: what is still running is left to the operating system.
 
 use super::convert::to_py_err;
 use crate::core::cancel::{CancelToken, Work};
 use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::workspace::forked_while_busy;
 use parking_lot::{Condvar, Mutex};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -103,6 +109,17 @@ pub(crate) fn run<T: Send + 'static>(
     convert(py, value)
 }
 
+/// Runs `act` on this thread without the interpreter: for calls that end by themselves in no time and look
+/// at no cancel token. PERF: 0.4 µs less than [`block`], which has six small things to allocate.
+pub(crate) fn quick<T: Send>(py: Python<'_>, act: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
+    let result = py.detach(|| {
+        let _inside = enter();
+        guarded(act)
+    });
+    result.map_err(|error| to_py_err(py, &error))
+}
+
 /// Runs `act` on this thread without the interpreter.
 pub(crate) fn block<T: Send>(
     py: Python<'_>,
@@ -114,7 +131,10 @@ pub(crate) fn block<T: Send>(
     let last_report = progress.as_ref().map(|progress| progress.clone_ref(py));
     work.poll = Some(watch(&work, progress, Arc::clone(&raised)));
     #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
-    let result = py.detach(|| guarded(|| act(&work)));
+    let result = py.detach(|| {
+        let _inside = enter();
+        guarded(|| act(&work))
+    });
     // The closure holds the work that holds the closure.
     work.poll = None;
     if let Some(error) = raised.lock().take() {
@@ -172,6 +192,90 @@ fn guarded<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
+/// Held for reading by every thread that is in the core, and for writing while the process forks.
+///
+/// The standard library's lock, because it hands nothing over: what it remembers of waiting threads, which
+/// do not exist in the child, is forgotten when it is given up.
+static INSIDE: RwLock<()> = RwLock::new(());
+/// Keeps new calls out while a fork waits.
+static FORKING: AtomicBool = AtomicBool::new(false);
+const FORK_WAIT: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static FORK: RefCell<Fork> = const { RefCell::new(Fork::None) };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+enum Fork {
+    None,
+    Quiet(#[expect(dead_code, reason = "dropping it lets the others in")] RwLockWriteGuard<'static, ()>),
+    Busy,
+}
+
+struct Inside(Option<RwLockReadGuard<'static, ()>>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+        self.0 = None;
+    }
+}
+
+/// Marks this thread as being in the core. A callback may call again from inside; it is in already.
+fn enter() -> Inside {
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth > 0 {
+        return Inside(None);
+    }
+    let deadline = Instant::now() + FORK_WAIT * 2;
+    while FORKING.load(Ordering::Acquire) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Inside(Some(INSIDE.read().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Waits until no other thread is in the core: called before a fork, on the thread that forks.
+#[pyfunction]
+pub(crate) fn _before_fork(py: Python<'_>) {
+    let busy = DEPTH.get() > 0;
+    #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
+    let quiet = py.detach(|| {
+        if busy {
+            // The thread that forks is in a call itself: waiting for it would be waiting for ever.
+            return false;
+        }
+        FORKING.store(true, Ordering::Release);
+        let deadline = Instant::now() + FORK_WAIT;
+        loop {
+            match INSIDE.try_write() {
+                Ok(guard) => {
+                    FORK.set(Fork::Quiet(guard));
+                    return true;
+                }
+                Err(TryLockError::Poisoned(guard)) => {
+                    FORK.set(Fork::Quiet(guard.into_inner()));
+                    return true;
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                Err(TryLockError::WouldBlock) => return false,
+            }
+        }
+    });
+    if !quiet {
+        FORK.set(Fork::Busy);
+    }
+}
+
+/// Lets the others in again.
+#[pyfunction]
+pub(crate) fn _after_fork_in_parent() {
+    FORK.set(Fork::None);
+    FORKING.store(false, Ordering::Release);
+}
+
 struct Pool {
     pid: u32,
     runtime: Runtime,
@@ -204,6 +308,7 @@ fn start<T: Send + 'static>(
         let result = if work.cancel.is_cancelled() {
             Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"))
         } else {
+            let _inside = enter();
             guarded(|| act(&work))
         };
         finish(ticket, later, result, convert);
@@ -360,6 +465,10 @@ pub(crate) fn _shutdown(py: Python<'_>, timeout: f64) {
 /// Forgets threads and calls that exist in the parent only.
 #[pyfunction]
 pub(crate) fn _after_fork_in_child() {
+    if matches!(FORK.replace(Fork::None), Fork::Busy) {
+        forked_while_busy();
+    }
+    FORKING.store(false, Ordering::Release);
     if let Some(mut pool) = POOL.try_lock() {
         std::mem::forget(pool.take());
     }

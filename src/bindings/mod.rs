@@ -32,7 +32,7 @@ mod _native {
     use super::workspace::PyWorkspace;
 
     #[pymodule_export]
-    use super::call::{_after_fork_in_child, _shutdown};
+    use super::call::{_after_fork_in_child, _after_fork_in_parent, _before_fork, _shutdown};
     #[pymodule_export]
     use super::convert::_set_error_factory;
 

@@ -1,6 +1,6 @@
 //! The workspace as Python reaches it. Documentation and defaults stand in `hedgerow.Workspace`.
 
-use super::call::{How, Lane, Later, block, run};
+use super::call::{How, Lane, Later, block, quick, run};
 use super::convert::{
     PathArg, TextArg, Whole, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, string, to_py_err,
 };
@@ -182,11 +182,11 @@ fn plain_recorded(kind: MutationKind, change: Change) -> Result<PlainRecorded> {
         (_, None, Some(_)) => "created",
         (_, _, None) => "deleted",
     };
-    let file = |entry: Option<&Entry>| matches!(entry, Some(Entry::File { .. }));
+    let kept = |entry: Option<&Entry>| !matches!(entry, Some(Entry::File { content, .. }) if content.check().is_err());
     Ok(PlainRecorded {
         effect,
         kind: after.or(before).map(Entry::kind),
-        has_content: (!file(before) || before_id.is_some()) && (!file(after) || after_id.is_some()),
+        has_content: kept(before) && kept(after),
         before_id,
         after_id,
         before_size: before.map(Entry::len),
@@ -365,12 +365,12 @@ impl PyWorkspace {
         offset: u64,
         length: Option<u64>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let read = block(py, None, |_| self.core.try_read(&path.0, range(offset, length)))?;
+        let read = quick(py, || self.core.try_read(&path.0, range(offset, length)))?;
         Ok(read.map(|read| bytes(py, &read)))
     }
 
     fn try_read_text(&self, py: Python<'_>, path: PathArg) -> PyResult<Option<String>> {
-        block(py, None, |_| self.core.try_read(&path.0, None)?.map(|read| text(read, &path.0)).transpose())
+        quick(py, || self.core.try_read(&path.0, None)?.map(|read| text(read, &path.0)).transpose())
     }
 
     #[pyo3(signature = (path, offset=0, length=None, *, later=None))]
@@ -390,7 +390,7 @@ impl PyWorkspace {
     fn read_text(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         if later.is_none() {
             // PERF: the call made most often; without clones and boxes it is 0.3 µs less.
-            let read = block(py, None, |_| text(self.core.read(&path.0, None)?, &path.0))?;
+            let read = quick(py, || text(self.core.read(&path.0, None)?, &path.0))?;
             return object(py, read);
         }
         let core = self.core.clone();

@@ -105,6 +105,11 @@ pub trait ContentSource: Send + Sync + fmt::Debug {
 
     /// Writes the whole content to `out` in pieces of at most 1 MiB.
     fn copy_to(&self, out: &mut dyn Write) -> Result<()>;
+
+    /// Says at once if it is known that reading must fail; even the length then means nothing.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The bytes of one file, wherever they are.
@@ -158,6 +163,14 @@ impl Content {
         match &self.0.data {
             Data::Memory(bytes) => Some(bytes),
             Data::Source(_) => None,
+        }
+    }
+
+    /// Fails if it is known that these bytes cannot be read.
+    pub fn check(&self) -> Result<()> {
+        match &self.0.data {
+            Data::Memory(_) => Ok(()),
+            Data::Source(source) => source.check(),
         }
     }
 

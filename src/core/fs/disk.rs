@@ -5,7 +5,7 @@
 //! its inode and its times.
 
 use crate::core::cancel::Work;
-use crate::core::content::Content;
+use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::{self, Flock};
 use crate::core::fs::index::{Index, StatKey};
@@ -343,11 +343,11 @@ impl Scan<'_> {
     fn content(
         &self,
         dir: &jail::Dir,
-        path: &WsPath,
+        indexed: &[(Name, StatKey, ObjectId)],
         name: &Name,
         stat: &Stat,
     ) -> Result<(Content, u32, Option<StatKey>)> {
-        if let Some((known, id)) = self.index.get(path)
+        if let Some((known, id)) = Index::find(indexed, name.as_bytes())
             && known == key(stat)
         {
             self.work.progress.bytes.fetch_add(stat.size, Ordering::Relaxed);
@@ -396,32 +396,33 @@ impl Visitor for Scan<'_> {
             }
         };
         let layer = self.layer(dir, path)?;
+        let indexed = self.index.directories.get(path).map_or(&[][..], Vec::as_slice);
         let mut found = Found { files: Vec::with_capacity(listing.len()), directories: Vec::new() };
         self.work.progress.total_entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
         for (name, stat) in listing {
-            let below = path.join(name.as_bytes());
+            let below = || path.join(name.as_bytes());
             let mode = stat.mode & 0o777;
-            if layer.is_entry_ignored(&below, stat.kind == jail::Kind::Directory) {
-                self.skip(below, "ignored");
+            if !self.ignore.is_none() && layer.is_entry_ignored(&below(), stat.kind == jail::Kind::Directory) {
+                self.skip(below(), "ignored");
                 continue;
             }
             match kind(stat.kind) {
-                Kind::Directory => found.directories.push((name, mode)),
+                Kind::Directory => found.directories.push((name.clone(), mode)),
                 Kind::Symlink => match dir.read_link(name.as_bytes()) {
-                    Ok(target) => found.files.push((name, Entry::Symlink { target: Arc::from(target) }, None)),
+                    Ok(target) => found.files.push((name.clone(), Entry::Symlink { target: Arc::from(target) }, None)),
                     Err(error) if is_gone(&error) => {}
-                    Err(_) => self.skip(below, "unreadable"),
+                    Err(_) => self.skip(below(), "unreadable"),
                 },
-                Kind::File => match self.content(dir, &below, &name, &stat) {
+                Kind::File => match self.content(dir, indexed, &name, &stat) {
                     Ok((content, mode, trusted)) => {
-                        found.files.push((name, Entry::File { content, mode: mode & 0o777 }, trusted));
+                        found.files.push((name.clone(), Entry::File { content, mode: mode & 0o777 }, trusted));
                     }
                     Err(error) if is_gone(&error) => {}
-                    Err(error) if error.kind() == ErrorKind::PermissionDenied => self.skip(below, "unreadable"),
-                    Err(error) if error.kind() == ErrorKind::SpecialFile => self.skip(below, "special"),
-                    Err(error) => return Err(error.at(&below)),
+                    Err(error) if error.kind() == ErrorKind::PermissionDenied => self.skip(below(), "unreadable"),
+                    Err(error) if error.kind() == ErrorKind::SpecialFile => self.skip(below(), "special"),
+                    Err(error) => return Err(error.at(&below())),
                 },
-                special => self.skip(below, special.as_str()),
+                special => self.skip(below(), special.as_str()),
             }
             // The bytes of files are counted where they are read.
             self.work.advance(0);

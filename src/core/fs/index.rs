@@ -46,8 +46,11 @@ pub(crate) struct Index {
 impl Index {
     /// Finds what is known of one file.
     pub(crate) fn get(&self, path: &WsPath) -> Option<(StatKey, ObjectId)> {
-        let files = self.directories.get(&path.parent())?;
-        let name = path.name()?;
+        Self::find(self.directories.get(&path.parent())?, path.name()?)
+    }
+
+    /// Finds one file among those of its directory.
+    pub(crate) fn find(files: &[(Name, StatKey, ObjectId)], name: &[u8]) -> Option<(StatKey, ObjectId)> {
         let at = files.binary_search_by(|(known, _, _)| known.as_bytes().cmp(name)).ok()?;
         Some((files[at].1, files[at].2))
     }

@@ -11,7 +11,7 @@ use crate::core::flock::Flock;
 use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, Skipped};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::tree::diff::Change;
-use crate::core::tree::resolve::{Follow, resolve};
+use crate::core::tree::resolve::{Follow, resolve, resolve_plain};
 use crate::core::tree::walk::{Directory, Info, Listed};
 use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
 use parking_lot::RwLock;
@@ -74,8 +74,12 @@ impl Memory {
     }
 }
 
-fn info(entry: &Entry) -> Info {
-    Info { kind: entry.kind(), mode: entry.mode(), size: entry.len(), modified_ns: None, links: 1 }
+/// Fails for a file whose bytes a store has lost: no size would be true.
+fn info(entry: &Entry) -> Result<Info> {
+    if let Entry::File { content, .. } = entry {
+        content.check()?;
+    }
+    Ok(Info { kind: entry.kind(), mode: entry.mode(), size: entry.len(), modified_ns: None, links: 1 })
 }
 
 fn clamp(content: &Content, range: Option<Range<u64>>) -> Range<u64> {
@@ -102,7 +106,10 @@ impl FileSystem for Memory {
 
     fn lookup(&self, path: &WsPath, follow: Follow) -> Result<Option<(WsPath, Info)>> {
         let found = resolve(&self.tree.read(), path.names(), follow).map_err(|error| error.at(path))?;
-        Ok(found.entry.map(|entry| (found.path, info(&entry))))
+        match found.entry {
+            Some(entry) => Ok(Some((found.path, info(&entry).map_err(|error| error.at(path))?))),
+            None => Ok(None),
+        }
     }
 
     fn read(&self, path: &WsPath, range: Option<Range<u64>>) -> Result<Vec<u8>> {
@@ -145,6 +152,9 @@ impl FileSystem for Memory {
 
     fn place(&self, path: &WsPath, follow: Follow) -> Result<Box<dyn Place + '_>> {
         let tree = self.tree.read();
+        if let Some(present) = resolve_plain(&tree, path, follow).map_err(|error| error.at(path))? {
+            return Ok(Box::new(MemoryPlace { memory: self, path: path.clone(), missing: vec![], present }));
+        }
         let found = resolve(&tree, path.names(), follow).map_err(|error| error.at(path))?;
         let mut missing = Vec::new();
         let mut parent = found.path.parent();
@@ -153,7 +163,7 @@ impl FileSystem for Memory {
             parent = parent.parent();
         }
         missing.reverse();
-        Ok(Box::new(MemoryPlace { memory: self, path: found.path, missing }))
+        Ok(Box::new(MemoryPlace { memory: self, path: found.path, missing, present: found.entry }))
     }
 
     fn rename(&self, from: &WsPath, to: &WsPath, replace: bool) -> Result<()> {
@@ -224,7 +234,7 @@ impl Directory for Tree {
     }
 
     fn list_with_info(&self) -> Result<Vec<(Name, Info)>> {
-        Ok(self.entries()?.iter().map(|(name, entry)| (name.clone(), info(entry))).collect())
+        self.entries()?.iter().map(|(name, entry)| Ok((name.clone(), info(entry)?))).collect()
     }
 
     fn child(&self, name: &Name) -> Result<Arc<dyn Directory>> {
@@ -258,6 +268,8 @@ struct MemoryPlace<'a> {
     memory: &'a Memory,
     path: WsPath,
     missing: Vec<WsPath>,
+    /// What stood there when the place was made; nobody else changes anything while it is used.
+    present: Option<Entry>,
 }
 
 impl Place for MemoryPlace<'_> {
@@ -277,20 +289,20 @@ impl Place for MemoryPlace<'_> {
     }
 
     fn info(&self) -> Result<Option<Info>> {
-        Ok(self.memory.tree.read().get(&self.path)?.as_ref().map(info))
+        self.present.as_ref().map(info).transpose()
     }
 
     fn before(&self, _keeper: &dyn Keeper, _work: &Work) -> Result<Option<Entry>> {
-        self.memory.tree.read().get(&self.path)
+        Ok(self.present.clone())
     }
 
     fn put(&self, entry: &Entry, mode: PutMode, _work: &Work) -> Result<()> {
         let mut tree = self.memory.tree.write();
-        let present = tree.get(&self.path)?;
+        let present = &self.present;
         if mode == PutMode::Create && present.is_some() {
             return Err(Error::new(ErrorKind::FileExists, "already exists").at(&self.path));
         }
-        let entry = match (entry, &present, mode) {
+        let entry = match (entry, present, mode) {
             (Entry::File { .. }, Some(Entry::Directory { .. }), _) => {
                 return Err(Error::new(ErrorKind::IsADirectory, "is a directory").at(&self.path));
             }

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A batch of at most this many objects is stored loose.
-const LOOSE_MAX_OBJECTS: usize = 12;
+const LOOSE_MAX_OBJECTS: usize = 2;
 /// A batch of at most this many bytes is stored loose.
 const LOOSE_MAX_BYTES: usize = 1 << 20;
 /// Deflated bytes collected before they are written to a pack.

@@ -315,4 +315,8 @@ impl ContentSource for NotKept {
     fn copy_to(&self, _out: &mut dyn Write) -> Result<()> {
         Err(Self::error())
     }
+
+    fn check(&self) -> Result<()> {
+        Err(Self::error())
+    }
 }

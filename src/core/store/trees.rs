@@ -9,7 +9,7 @@
 //! of every plain file, executable and directory there (a whole project under another umask costs one
 //! short blob, the same for all its directories), a name gives its own.
 
-use crate::core::content::{Content, ObjectId};
+use crate::core::content::{Content, ContentSource, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::Name;
 use crate::core::store::names::{OwnedItem, TreeItem, TreeMode, decode_tree, encode_tree};
@@ -17,6 +17,8 @@ use crate::core::store::objects::{Batch, ObjectKind, Objects};
 use crate::core::tree::{Entry, Tree, TreeKey, TreeSource};
 use imbl::OrdMap;
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where the objects of a tree go.
@@ -161,6 +163,30 @@ fn save_modes(entries: &OrdMap<Name, Entry>, below: &[(&Name, ObjectId)], sink: 
     Ok(Some(sink.put(ObjectKind::Tree, &encode_tree(&items))?))
 }
 
+/// Stands for bytes the store should have and has not.
+#[derive(Debug)]
+struct Lost(ObjectId);
+
+impl Lost {
+    fn error(&self) -> Error {
+        Error::new(ErrorKind::StoreCorrupt, format!("object {} is missing or damaged", self.0))
+    }
+}
+
+impl ContentSource for Lost {
+    fn read(&self, _range: Range<u64>) -> Result<Vec<u8>> {
+        Err(self.error())
+    }
+
+    fn copy_to(&self, _out: &mut dyn Write) -> Result<()> {
+        Err(self.error())
+    }
+
+    fn check(&self) -> Result<()> {
+        Err(self.error())
+    }
+}
+
 /// Reads trees of one store.
 #[derive(Debug, Clone)]
 pub struct StoredTrees(pub Arc<Objects>);
@@ -241,10 +267,13 @@ impl TreeSource for StoredTrees {
             let name = Name::new(&item.name)?;
             let entry = match item.mode {
                 TreeMode::File | TreeMode::Executable => {
-                    // A damaged object costs its own content, not the listing of its directory.
-                    let len = self.0.blob_len(&item.id).unwrap_or(0);
+                    // A lost object costs its own content, not the names of its directory.
+                    let content = match self.0.blob_len(&item.id) {
+                        Ok(len) => self.0.content(item.id, len),
+                        Err(_) => Content::from_source(0, Some(item.id), Box::new(Lost(item.id))),
+                    };
                     let kind = usize::from(item.mode == TreeMode::Executable);
-                    Entry::File { content: self.0.content(item.id, len), mode: modes.mode(&item.name, kind) }
+                    Entry::File { content, mode: modes.mode(&item.name, kind) }
                 }
                 TreeMode::Symlink => Entry::Symlink { target: Arc::from(self.blob(item.id)?) },
                 TreeMode::Directory => Entry::Directory {

@@ -15,7 +15,6 @@ use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Kind, Tree};
 use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The right to change a workspace, held until dropped.
@@ -25,12 +24,6 @@ pub(super) struct Changing<'a> {
     pub(super) work: &'a Work,
     _state: Option<Flock>,
     _root: Option<Flock>,
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        self.workspace.inner.holder.store(0, Ordering::Release);
-    }
 }
 
 /// What a record says beside its changes.
@@ -64,22 +57,12 @@ impl Workspace {
     }
 
     fn lock_past<'a>(&'a self, work: &Work) -> Result<MutexGuard<'a, Box<dyn Past>>> {
-        let inner = &self.inner;
-        let own = std::process::id();
         let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
-            if let Some(past) = inner.past.try_lock_for(Duration::from_millis(20)) {
-                inner.holder.store(own, Ordering::Release);
+            if let Some(past) = self.inner.past.try_lock_for(Duration::from_millis(20)) {
                 return Ok(past);
             }
             work.check()?;
-            let holder = inner.holder.load(Ordering::Acquire);
-            if holder != 0 && holder != own {
-                return Err(Error::new(
-                    ErrorKind::UsedAfterFork,
-                    "this process was forked while another thread was changing the workspace",
-                ));
-            }
             if Instant::now() >= deadline {
                 return Err(Error::new(ErrorKind::LockTimeout, "another thread holds the workspace"));
             }

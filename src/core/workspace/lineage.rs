@@ -2,13 +2,14 @@
 
 use super::Workspace;
 use crate::core::cancel::Work;
-use crate::core::content::Content;
+use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
 use crate::core::text;
 use crate::core::tree::diff::{Change, diff, with_renames};
 use crate::core::tree::{Entry, Tree};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One checkpoint that changed a path.
@@ -116,9 +117,18 @@ impl Workspace {
         versions.reverse();
         let mut blame: Vec<Option<Arc<Checkpoint>>> = Vec::new();
         let mut old: Vec<u8> = Vec::new();
+        let mut seen: HashMap<ObjectId, Vec<Option<Arc<Checkpoint>>>> = HashMap::new();
         for (checkpoint, content) in versions {
             let new = content.read_all()?;
-            blame = carry(&old, &new, &blame, checkpoint.as_ref());
+            let id = ObjectId::hash("blob", &new);
+            let rolled_back =
+                checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.details.kind == CheckpointKind::Rollback);
+            blame = match seen.get(&id) {
+                // Going back brings no lines: they are whose they were.
+                Some(before) if rolled_back => before.clone(),
+                _ => carry(&old, &new, &blame, checkpoint.as_ref()),
+            };
+            seen.insert(id, blame.clone());
             old = new;
         }
         let lines = present.split_inclusive(|&byte| byte == b'\n');

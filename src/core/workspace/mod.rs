@@ -35,7 +35,7 @@ use crate::core::tree::ignore::IgnoreRules;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Who writes when nobody says.
@@ -44,6 +44,15 @@ pub const DEFAULT_AUTHOR: &str = "user";
 pub const EXTERNAL_AUTHOR: &str = "external";
 /// How long a change waits for another process.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Counts the forks after which inherited workspaces cannot be used.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Says, in a child, that other threads of the parent were in calls when it was forked: their locks will
+/// never be given up here, so every workspace opened before is out of use. New ones are not affected.
+pub fn forked_while_busy() {
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+}
 
 /// How much the mutation log keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,8 +131,8 @@ struct Inner {
     id: String,
     files: Files,
     past: Mutex<Box<dyn Past>>,
-    /// The process that holds `past`, so that a forked child can tell a lock nobody will ever release.
-    holder: AtomicU32,
+    /// The generation it was opened in; see [`forked_while_busy`].
+    born: u64,
     store: Option<PathBuf>,
     track: Track,
     max_diff_bytes: Option<u64>,
@@ -221,7 +230,7 @@ impl Workspace {
                 id,
                 files,
                 past: Mutex::new(past),
-                holder: AtomicU32::new(0),
+                born: GENERATION.load(Ordering::Acquire),
                 store: options.store,
                 track: options.track,
                 max_diff_bytes: options.max_diff_bytes,
@@ -289,6 +298,12 @@ impl Workspace {
     }
 
     fn check_open(&self) -> Result<()> {
+        if self.inner.born != GENERATION.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::UsedAfterFork,
+                "this process was forked while another thread was using a workspace",
+            ));
+        }
         if self.is_closed() {
             return Err(Error::new(ErrorKind::WorkspaceClosed, "the workspace is closed"));
         }

@@ -7,7 +7,7 @@ use crate::core::content::{Content, ContentSource, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail::is_temp_name;
 use crate::core::fs::{Place, PutMode};
-use crate::core::path::{RawPath, WsPath};
+use crate::core::path::WsPath;
 use crate::core::store::record::MutationKind;
 use crate::core::text;
 use crate::core::tree::diff::Change;
@@ -92,6 +92,11 @@ impl ContentSource for Joined {
     }
 }
 
+/// Tells whether a caller wrote a path that only a directory can have.
+fn names_directory(text: &[u8]) -> bool {
+    text.ends_with(b"/") || text.ends_with(b"/.") || text.ends_with(b"/..") || text == b"." || text == b".."
+}
+
 fn directory(mode: u32) -> Entry {
     Entry::Directory { tree: Tree::default(), mode }
 }
@@ -114,7 +119,7 @@ impl Workspace {
         if path.name().is_some_and(is_temp_name) {
             return Err(Error::new(ErrorKind::ReservedName, "the name is reserved for temporary files").at(&path));
         }
-        if !may_be_dir && RawPath::parse(text)?.must_be_dir {
+        if !may_be_dir && names_directory(text) {
             return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
         }
         Ok(path)
