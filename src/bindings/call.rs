@@ -75,8 +75,27 @@ fn counts(work: &Work) -> (u64, u64, u64) {
     )
 }
 
-/// Serves the calls of one workspace that change it one after the other.
-pub(crate) type Lane = Arc<tokio::sync::Mutex<()>>;
+/// Serves the calls of one workspace that change it one after the other. Made anew in a forked child, where
+/// the call that held it does not exist.
+#[derive(Clone, Default)]
+pub(crate) struct Lane(Arc<Mutex<Option<(u32, OneByOne)>>>);
+
+type OneByOne = Arc<tokio::sync::Mutex<()>>;
+
+impl Lane {
+    fn here(&self) -> OneByOne {
+        let pid = std::process::id();
+        let mut lane = self.0.lock();
+        match &*lane {
+            Some((made, queue)) if *made == pid => Arc::clone(queue),
+            _ => {
+                let queue = OneByOne::default();
+                *lane = Some((pid, Arc::clone(&queue)));
+                queue
+            }
+        }
+    }
+}
 
 /// How a call is made.
 #[derive(Default)]
@@ -107,6 +126,13 @@ pub(crate) fn run<T: Send + 'static>(
     }
     let value = block(py, how.progress, act)?;
     convert(py, value)
+}
+
+/// Lets other threads have the interpreter for a moment: between the pieces of a long conversion, so that
+/// an event loop is not kept waiting by a result it did not ask for.
+pub(crate) fn breathe(py: Python<'_>) {
+    #[expect(clippy::disallowed_methods, reason = "this is the doorway")]
+    py.detach(std::thread::yield_now);
 }
 
 /// Runs `act` on this thread without the interpreter: for calls that end by themselves in no time and look
@@ -304,28 +330,31 @@ fn start<T: Send + 'static>(
     let work = later.get().work.clone();
     let ticket = take_ticket(&work.cancel)
         .ok_or_else(|| PyRuntimeError::new_err("the interpreter is closing; no new calls are taken"))?;
-    let call = move || {
-        let result = if work.cancel.is_cancelled() {
-            Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"))
-        } else {
+    let call = move |turn: Option<tokio::sync::OwnedMutexGuard<()>>| {
+        let result = {
             let _inside = enter();
-            guarded(|| act(&work))
+            let result = if work.cancel.is_cancelled() {
+                Err(Error::new(ErrorKind::Cancelled, "the call was cancelled"))
+            } else {
+                guarded(|| act(&work))
+            };
+            // Given up before anybody hears of the result: who awaits it may fork at once.
+            drop(turn);
+            result
         };
         finish(ticket, later, result, convert);
     };
     let spawned = with_pool(|runtime| match lane {
         Some(lane) => {
             let handle = runtime.handle().clone();
+            let lane = lane.here();
             runtime.spawn(async move {
-                let held = lane.lock_owned().await;
-                handle.spawn_blocking(move || {
-                    call();
-                    drop(held);
-                });
+                let turn = lane.lock_owned().await;
+                handle.spawn_blocking(move || call(Some(turn)));
             });
         }
         None => {
-            runtime.spawn_blocking(call);
+            runtime.spawn_blocking(move || call(None));
         }
     });
     if let Err(error) = spawned {

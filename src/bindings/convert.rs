@@ -1,12 +1,13 @@
 //! Between Python values and the core's.
 
+use super::call::breathe;
 use crate::core::error::{Error, ErrorKind};
 use crate::core::path::WsPath;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 use serde::Serialize;
 
 static ERROR_FACTORY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -143,6 +144,22 @@ fn str_bytes(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
 /// Turns a value into dicts, lists, strings and numbers.
 pub(crate) fn plain<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny>> {
     Ok(pythonize::pythonize(py, value)?.unbind())
+}
+
+/// As [`plain`], for a list that may be long.
+pub(crate) fn plain_list<T: Serialize>(py: Python<'_>, values: &[T]) -> PyResult<Py<PyAny>> {
+    // An entry may be a record with changes of its own.
+    const PIECE: usize = 4;
+    let list = PyList::empty(py);
+    for piece in values.chunks(PIECE) {
+        for value in piece {
+            list.append(pythonize::pythonize(py, value)?)?;
+        }
+        if values.len() > PIECE {
+            breathe(py);
+        }
+    }
+    Ok(list.into_any().unbind())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "has the shape of every conversion")]

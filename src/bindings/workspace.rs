@@ -2,7 +2,8 @@
 
 use super::call::{How, Lane, Later, block, quick, run};
 use super::convert::{
-    PathArg, TextArg, Whole, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, string, to_py_err,
+    PathArg, TextArg, Whole, bytes, bytes_to_str, nothing, number, object, path_to_py, plain, plain_list, string,
+    to_py_err,
 };
 use super::diff::{PlainChange, PyDiff, plain_changes};
 use super::reader::PyReader;
@@ -211,6 +212,7 @@ struct PlainRollback {
     checkpoint: Checkpoint,
     saved: Option<Checkpoint>,
     target: Checkpoint,
+    #[serde(skip)]
     changes: Vec<PlainChange>,
 }
 
@@ -246,11 +248,11 @@ impl PyWorkspace {
 
     /// A call that changes the workspace: later ones wait their turn without a thread.
     fn changing(&self, later: Option<Py<Later>>) -> How {
-        How { later, progress: None, lane: Some(Arc::clone(&self.lane)) }
+        How { later, progress: None, lane: Some(self.lane.clone()) }
     }
 
     fn slow(&self, later: Option<Py<Later>>, progress: Option<Py<PyAny>>) -> How {
-        How { later, progress, lane: Some(Arc::clone(&self.lane)) }
+        How { later, progress, lane: Some(self.lane.clone()) }
     }
 }
 
@@ -344,7 +346,7 @@ impl PyWorkspace {
     }
 
     fn read_only(&self) -> Self {
-        PyWorkspace { core: self.core.read_only(), lane: Arc::clone(&self.lane) }
+        PyWorkspace { core: self.core.read_only(), lane: self.lane.clone() }
     }
 
     #[pyo3(signature = (r#ref, *, later=None))]
@@ -452,7 +454,7 @@ impl PyWorkspace {
     #[pyo3(signature = (path, *, later=None))]
     fn list_dir(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let core = self.core.clone();
-        run(py, How::later(later), move |_| core.list_dir(&path.0), |py, list| plain(py, &list))
+        run(py, How::later(later), move |_| core.list_dir(&path.0), |py, list| plain_list(py, &list))
     }
 
     #[pyo3(signature = (path, *, max_depth, later=None))]
@@ -465,7 +467,7 @@ impl PyWorkspace {
     ) -> PyResult<Py<PyAny>> {
         let max_depth = max_depth.map(Whole::get);
         let core = self.core.clone();
-        run(py, How::later(later), move |work| core.walk(&path.0, max_depth, work), |py, list| plain(py, &list))
+        run(py, How::later(later), move |work| core.walk(&path.0, max_depth, work), |py, list| plain_list(py, &list))
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -868,7 +870,11 @@ impl PyWorkspace {
                     changes: plain_changes(&done.changes)?,
                 })
             },
-            |py, done| plain(py, &done),
+            |py, done| {
+                let plain = plain(py, &done)?;
+                plain.bind(py).set_item("changes", plain_list(py, &done.changes)?)?;
+                Ok(plain)
+            },
         )
     }
 
@@ -893,7 +899,7 @@ impl PyWorkspace {
                 let records = core.history(after, limit, path, author.as_deref(), work)?;
                 records.iter().map(|record| plain_record(record)).collect::<Result<Vec<_>>>()
             },
-            |py, records| plain(py, &records),
+            |py, records| plain_list(py, &records),
         )
     }
 
@@ -994,7 +1000,7 @@ impl PyWorkspace {
                     })
                     .collect::<Result<Vec<_>>>()
             },
-            |py, visits| plain(py, &visits),
+            |py, visits| plain_list(py, &visits),
         )
     }
 

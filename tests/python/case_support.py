@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -69,7 +68,16 @@ def plain_environment(**more: str) -> dict[str, str]:
 def git(*arguments: str | os.PathLike[str], cwd: str | os.PathLike[str] | None = None, check: bool = True) -> str:
     """Run git undisturbed by the machine's configuration."""
     done = subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main", *map(os.fspath, arguments)],
+        [
+            "git",
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@t",
+            "-c",
+            "init.defaultBranch=main",
+            *map(os.fspath, arguments),
+        ],
         cwd=cwd,
         env=plain_environment(),
         capture_output=True,
@@ -92,7 +100,9 @@ def fsck(store: str | os.PathLike[str]) -> None:
         check=False,
     )
     complaints = [
-        line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(("notice: HEAD points", "Checking"))
+        line
+        for line in (done.stdout + done.stderr).splitlines()
+        if not line.startswith(("notice: HEAD points", "Checking"))
     ]
     assert (done.returncode, complaints) == (0, [])
 
@@ -108,7 +118,19 @@ def python(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a process of its own; its arguments are `sys.argv[1:]`."""
     done = subprocess.run(
-        [*prefix, sys.executable, "-W", "error", "-W", "ignore::RuntimeWarning", "-c", textwrap.dedent(source), *map(str, arguments)],
+        [
+            *prefix,
+            sys.executable,
+            "-W",
+            "error",
+            "-W",
+            "ignore::RuntimeWarning",
+            "-W",
+            "ignore::ResourceWarning",
+            "-c",
+            textwrap.dedent(source),
+            *map(str, arguments),
+        ],
         env=plain_environment() if env is None else dict(env),
         cwd=cwd,
         capture_output=True,

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_support import SLOWDOWN, fsck, git, opened, picture, python, started, tools_of
 
 import hedgerow
+from case_support import SLOWDOWN, fsck, git, opened, picture, python, started, tools_of
 from hedgerow import AsyncWorkspace, Workspace
 
 SECRET = b"the secret of the outside\n"
@@ -77,7 +77,9 @@ def reads(ws: Workspace, path: str) -> dict[str, Callable[[], object]]:
 
 @pytest.mark.usefixtures("intact")
 @pytest.mark.row("B33")
-@pytest.mark.parametrize("target", ["absolute", "relative", "through a directory", "chain", "/etc/passwd", "/proc/self/environ"])
+@pytest.mark.parametrize(
+    "target", ["absolute", "relative", "through a directory", "chain", "/etc/passwd", "/proc/self/environ"]
+)
 def test_case_a04_link_to_an_outside_file_is_refused_and_can_be_listed_and_deleted(
     disk: Workspace, root: Path, outside: Path, target: str
 ) -> None:
@@ -101,7 +103,9 @@ def test_case_a04_link_to_an_outside_file_is_refused_and_can_be_listed_and_delet
 
 
 @pytest.mark.usefixtures("intact")
-@pytest.mark.parametrize("target", ["{outside}/new.txt", "../../outside/new.txt", "{outside}/no/such/dir/new.txt", "next"])
+@pytest.mark.parametrize(
+    "target", ["{outside}/new.txt", "../../outside/new.txt", "{outside}/no/such/dir/new.txt", "next"]
+)
 def test_case_a05_dangling_link_lets_no_write_out(disk: Workspace, root: Path, outside: Path, target: str) -> None:
     (root / "next").symlink_to(outside / "new.txt")
     (root / "l").symlink_to(target.format(outside=outside))
@@ -128,7 +132,9 @@ def test_case_a06_colon_and_backslash_are_ordinary_on_linux(disk: Workspace, roo
 
 
 @pytest.mark.usefixtures("intact")
-@pytest.mark.parametrize("path", ["leak/secret.txt", "leak/tree/deep/secret.txt", "a/../leak/secret.txt", "a/up/outside/secret.txt"])
+@pytest.mark.parametrize(
+    "path", ["leak/secret.txt", "leak/tree/deep/secret.txt", "a/../leak/secret.txt", "a/up/outside/secret.txt"]
+)
 def test_case_a07_containment_is_not_lexical(disk: Workspace, root: Path, outside: Path, path: str) -> None:
     (root / "a").mkdir()
     (root / "leak").symlink_to(outside)
@@ -150,7 +156,15 @@ def test_case_a07_link_that_comes_back_in_is_not_refused_falsely(disk: Workspace
 @pytest.mark.usefixtures("intact")
 @pytest.mark.row("B33")
 @pytest.mark.parametrize(
-    "path", ["../outside/secret.txt", "..", "a/../../outside/secret.txt", "/../outside/secret.txt", "./..//outside", "a/b/../../../x"]
+    "path",
+    [
+        "../outside/secret.txt",
+        "..",
+        "a/../../outside/secret.txt",
+        "/../outside/secret.txt",
+        "./..//outside",
+        "a/b/../../../x",
+    ],
 )
 def test_case_a13_dot_dot_out_of_the_root_is_an_error(any_ws: Workspace, path: str) -> None:
     any_ws.mkdir("a/b")
@@ -238,7 +252,9 @@ class Swapper:
 @pytest.mark.usefixtures("intact")
 @pytest.mark.row("B34")
 @pytest.mark.parametrize("resolver", ["kernel", "walk"])
-def test_case_a15_a16_swapped_directory_never_leads_out(root: Path, tmp_path: Path, outside: Path, resolver: Any) -> None:
+def test_case_a15_a16_swapped_directory_never_leads_out(
+    root: Path, tmp_path: Path, outside: Path, resolver: Any
+) -> None:
     (root / "d").mkdir()
     (root / "d/f").write_bytes(b"inside")
     (tmp_path / "beside").mkdir()
@@ -351,7 +367,9 @@ def test_case_a19_mode_of_an_outside_inode_is_left_or_refused(disk: Workspace, r
 
 @pytest.mark.usefixtures("intact")
 @pytest.mark.parametrize("other", ["../x", "leak/x", "dangling", "../../outside/secret.txt", "leak/secret.txt"])
-def test_case_a22_both_sides_of_two_path_calls_are_confined(disk: Workspace, root: Path, outside: Path, other: str) -> None:
+def test_case_a22_both_sides_of_two_path_calls_are_confined(
+    disk: Workspace, root: Path, outside: Path, other: str
+) -> None:
     (root / "in").write_text("in")
     (root / "dir").mkdir()
     (root / "leak").symlink_to(outside)
@@ -568,7 +586,9 @@ async def test_case_c02_special_file_never_blocks_the_loop(disk: Workspace, spec
 
 
 @pytest.mark.timeout(20)
-def test_case_c03_special_file_is_passed_over_by_search_and_checkpoint(disk: Workspace, root: Path, special: Path) -> None:
+def test_case_c03_special_file_is_passed_over_by_search_and_checkpoint(
+    disk: Workspace, root: Path, special: Path
+) -> None:
     (root / "text").write_text("needle")
     found = disk.search("needle")
     assert [match.path for match in found] == ["text"]
@@ -585,7 +605,8 @@ def test_case_c03_special_file_is_passed_over_by_search_and_checkpoint(disk: Wor
 
 ODD = [
     "公共.cpp", "a\tb", 'a"b', "a\nb", "a\\b", "é.txt", "é.txt", " lead.txt", "trail ", "-rf", "--", "报告.txt", "x\r", "\x01", "\x7f",
-    "dir.", "x .", "aux", "con.txt", "nul", "NUL.tar.gz", "%2e", "%", "%47", "100%", ".gitmodules", ".gitattributes", ".gitignore", "🦔.txt",
+    "dir.", "x .", "aux", "con.txt", "nul", "NUL.tar.gz", "%2e", "%", "%47", "100%", ".gitmodules",
+    ".gitattributes", ".gitignore", "🦔.txt",
     "'", "$HOME", "*", "?", "[a]", "#", "!x", "~", "a:b", ";", "|", "\u202egnp.exe", "\udce0.yml", "\udcff\udcfe", "A", "a",
     "git~1", ".GIT", ".git ", ".g\u200cit", "x" * 255, "é" * 127, "DCàD.yml", "HEAD", "refs", "objects", "...", "..x", "x..", ".hidden",
 ]  # fmt: skip
@@ -690,7 +711,19 @@ def test_case_d15_odd_root_names_inject_nothing(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["two\nlines", "x\n\ntree 000\nparent 111", "\u2028", " lead and trail ", "tab\t", "\udcff", "é" * 1000, "a\rb", "-m", ""]
+    "text",
+    [
+        "two\nlines",
+        "x\n\ntree 000\nparent 111",
+        "\u2028",
+        " lead and trail ",
+        "tab\t",
+        "\udcff",
+        "é" * 1000,
+        "a\rb",
+        "-m",
+        "",
+    ],
 )
 def test_case_d15_labels_and_authors_are_stored_exactly_or_refused(disk: Workspace, tmp_path: Path, text: str) -> None:
     disk.write_text("f", "x")
@@ -795,7 +828,16 @@ def test_case_e04_e10_no_file_ever_holds_two_encodings(any_ws: Workspace, codec:
 
 
 @pytest.mark.parametrize(
-    "rest", [b"# caf\xe9\n", b"\xff\xfe\xfd", b"\x80" * 40, b"\xed\xa0\x80", b"\xc0\xaf", b"\xf0\x9f", bytes(range(0x80, 0x100))]
+    "rest",
+    [
+        b"# caf\xe9\n",
+        b"\xff\xfe\xfd",
+        b"\x80" * 40,
+        b"\xed\xa0\x80",
+        b"\xc0\xaf",
+        b"\xf0\x9f",
+        bytes(range(0x80, 0x100)),
+    ],
 )
 @pytest.mark.parametrize("way", ["edit", "tool"])
 def test_case_e05_bytes_that_are_no_text_never_change(any_ws: Workspace, rest: bytes, way: str) -> None:
@@ -807,7 +849,9 @@ def test_case_e05_bytes_that_are_no_text_never_change(any_ws: Workspace, rest: b
     assert any_ws.read_bytes("f") == b"x = 2\n" + rest
 
 
-@pytest.mark.parametrize(("sign", "name"), [("\u00a0", "U+00A0"), ("\u202f", "U+202F"), ("\u200b", "U+200B"), ("\u2019", "U+2019")])
+@pytest.mark.parametrize(
+    ("sign", "name"), [("\u00a0", "U+00A0"), ("\u202f", "U+202F"), ("\u200b", "U+200B"), ("\u2019", "U+2019")]
+)
 def test_case_e08_near_match_is_named(any_ws: Workspace, sign: str, name: str) -> None:
     plain = {"\u200b": "", "\u2019": "'"}.get(sign, " ")
     any_ws.write_text("f", f"first\nsecond a{sign}b\n")
@@ -830,7 +874,10 @@ def test_case_e12_undecodable_text_is_a_structured_answer(any_ws: Workspace, con
     assert any_ws.read_bytes("f") == content
 
 
-@pytest.mark.parametrize("content", [b"a\r\nb\nc\rd\r\r\ne\n\r", b"\xef\xbb\xbfa\r\n\r\nb", b"\r\n\r\n", "ü\r\n漢\n🦔\r".encode(), b"x\xe9\r\ny"])
+@pytest.mark.parametrize(
+    "content",
+    [b"a\r\nb\nc\rd\r\r\ne\n\r", b"\xef\xbb\xbfa\r\n\r\nb", b"\r\n\r\n", "ü\r\n漢\n🦔\r".encode(), b"x\xe9\r\ny"],
+)
 def test_case_e13_any_piece_that_was_read_can_be_edited(ws: Workspace, content: bytes) -> None:
     ws.write_bytes("f", content)
     shown = ws._native.view("f")["text"]
@@ -844,7 +891,7 @@ def test_case_e13_any_piece_that_was_read_can_be_edited(ws: Workspace, content: 
             try:
                 ws.edit("f", piece, "NEW")
             except hedgerow.EditError as error:
-                assert error.kind == "edit-ambiguous", (piece, error)  # noqa: PT017
+                assert error.kind == "edit-ambiguous", (piece, error)
                 continue
             # What stands before and after the piece is what it was.
             assert ws._native.view("f")["text"] == shown[:start] + "NEW" + shown[end:]

@@ -216,6 +216,8 @@ impl FileSystem for Disk {
         drop(index);
         let previous = self.last.lock().clone();
         let (tree, index) = assemble(found, previous.as_ref())?;
+        // Before the index names anything: what was not kept must be read again next time.
+        keeper.finish()?;
         *self.index.write() = index;
         *self.last.lock() = Some(tree.clone());
         self.unsaved.fetch_add(hashed, Ordering::Relaxed);
@@ -410,8 +412,9 @@ impl Visitor for Scan<'_> {
                 Kind::Directory => found.directories.push((name.clone(), mode)),
                 Kind::Symlink => match dir.read_link(name.as_bytes()) {
                     Ok(target) => found.files.push((name.clone(), Entry::Symlink { target: Arc::from(target) }, None)),
-                    Err(error) if is_gone(&error) => {}
-                    Err(_) => self.skip(below(), "unreadable"),
+                    Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotALink => {}
+                    Err(error) if error.kind() == ErrorKind::PermissionDenied => self.skip(below(), "unreadable"),
+                    Err(error) => return Err(error.at(&below())),
                 },
                 Kind::File => match self.content(dir, indexed, &name, &stat) {
                     Ok((content, mode, trusted)) => {
@@ -778,7 +781,15 @@ impl Apply<'_> {
         for change in changes.iter().rev() {
             let leaves = match (&change.before, &change.after) {
                 (Some(_), None) => true,
-                (Some(before), Some(after)) => (before.kind() == Kind::Directory) != (after.kind() == Kind::Directory),
+                (Some(before), Some(after))
+                    if (before.kind() == Kind::Directory) != (after.kind() == Kind::Directory) =>
+                {
+                    // Not if it is of the new kind already: an interrupted application is being finished.
+                    let there = self.disk.jail.lookup(&change.path, Follow::No)?;
+                    there.is_some_and(|(_, stat)| {
+                        (stat.kind == jail::Kind::Directory) != (after.kind() == Kind::Directory)
+                    })
+                }
                 _ => false,
             };
             if leaves {

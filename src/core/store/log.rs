@@ -357,8 +357,12 @@ impl Log {
     pub fn refresh(&mut self) -> Result<Change> {
         let here = self.file.metadata().map_err(|error| reading(&error))?;
         if here.nlink() == 0 || !self.dir.is_same_file(&self.name, here.dev(), here.ino()) {
-            self.file = Arc::new(self.dir.open_write(&self.name)?);
-            self.locate_end(0)?;
+            let file = Arc::new(self.dir.open_write(&self.name)?);
+            let before = std::mem::replace(&mut self.file, file);
+            if let Err(error) = self.locate_end(0) {
+                self.file = before;
+                return Err(error);
+            }
             return Ok(Change::Replaced);
         }
         if here.len() == self.len {

@@ -347,6 +347,12 @@ fn add_name(checkpoint: &mut Checkpoint, label: Option<String>) {
     }
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
+struct NameExtra {
+    names: ObjectId,
+    time_ns: i64,
+}
+
 /// A past in a store directory.
 #[derive(Debug)]
 pub struct GitPast {
@@ -355,6 +361,8 @@ pub struct GitPast {
     reference: String,
     /// Keeps the modes trees of checkpoints reachable, so that no garbage collection takes them.
     modes_reference: String,
+    /// Other names of checkpoints, each a commit.
+    names_reference: String,
     store: PathBuf,
     directory: PathBuf,
     log: Log,
@@ -396,6 +404,7 @@ impl GitPast {
             objects,
             reference: format!("refs/heads/{id}/main"),
             modes_reference: format!("refs/hedgerow/{id}/modes"),
+            names_reference: format!("refs/hedgerow/{id}/names"),
             store: store.to_owned(),
             directory,
             log,
@@ -476,14 +485,24 @@ impl GitPast {
         Arc::new(StoredTrees(Arc::clone(&self.objects)))
     }
 
+    /// Reads the other names of checkpoints: a chain of commits of its own, so that they are found again
+    /// from the store alone.
     fn load_names(&mut self) -> Result<&[Named]> {
         if self.names.is_none() {
             let mut names = Vec::new();
-            for frame in self.log.iter_from(0) {
-                if let Frame::Name { id, label, author, time_ns, .. } = record::from_json(&frame?.header)? {
-                    names.push(Named { id, author, label, time_ns });
-                }
+            let mut at = self.refs.read(&self.names_reference)?;
+            while let Some(id) = at {
+                let (_, bytes) = self.objects.read(&id)?;
+                let commit = CommitData::decode(&bytes)?;
+                at = commit.parents.first().copied();
+                let extra = serde_json::from_value::<NameExtra>(serde_json::Value::Object(commit.extra));
+                let extra = extra.map_err(|error| {
+                    Error::new(ErrorKind::StoreCorrupt, format!("the name {id} is damaged")).because(error)
+                })?;
+                let label = commit.label;
+                names.push(Named { id: extra.names, author: commit.author, label, time_ns: extra.time_ns });
             }
+            names.reverse();
             self.names = Some(names);
         }
         Ok(self.names.as_deref().unwrap_or_default())
@@ -599,15 +618,21 @@ impl Past for GitPast {
         if let Some(tip) = modes_tip {
             self.refs.write(&self.modes_reference, tip, modes_before)?;
         }
-        self.refs.write(&self.reference, checkpoint.id, parent)?;
+        if let Err(error) = self.refs.write(&self.reference, checkpoint.id, parent) {
+            // It may have moved all the same (its directory could not be flushed): what it says now counts.
+            if self.refs.read(&self.reference)? != Some(checkpoint.id) {
+                return Err(error);
+            }
+        }
         if parent.is_none() {
-            self.point_head()?;
+            // Only a convenience of plain git.
+            drop(self.point_head());
         }
         let checkpoint = Arc::new(checkpoint);
         self.head = Some(Arc::clone(&checkpoint));
         // The reference is the truth; the frame tells other processes to look at it.
         let header = record::to_json(&Frame::Checkpoint { id: checkpoint.id, cursor })?;
-        self.log.append(&header, &[])?;
+        drop(self.log.append(&header, &[]));
         Ok(checkpoint)
     }
 
@@ -616,9 +641,25 @@ impl Past for GitPast {
             return Err(Error::new(ErrorKind::Bug, "no checkpoint to name"));
         };
         self.load_names()?;
+        let before = self.refs.read(&self.names_reference)?;
+        let extra = serde_json::to_value(NameExtra { names: head.id, time_ns })
+            .map_err(|error| Error::new(ErrorKind::Bug, "a name cannot be written").because(error))?;
+        let commit = CommitData {
+            tree: head.tree,
+            parents: before.into_iter().collect(),
+            author: author.clone(),
+            time_ms: time_ns / 1_000_000,
+            label: label.clone(),
+            extra: extra.as_object().cloned().unwrap_or_default(),
+        };
+        let batch = self.objects.batch()?;
+        let tip = batch.put(ObjectKind::Commit, &commit.encode()?)?;
+        batch.finish()?;
+        self.refs.write(&self.names_reference, tip, before)?;
+        // Tells other processes to look.
         let frame =
             Frame::Name { id: head.id, label: label.clone(), author: author.clone(), time_ns, cursor: self.sequence };
-        self.log.append(&record::to_json(&frame)?, &[])?;
+        drop(self.log.append(&record::to_json(&frame)?, &[]));
         if let Some(names) = &mut self.names {
             names.push(Named { id: head.id, author, label: label.clone(), time_ns });
         }

@@ -77,6 +77,8 @@ pub struct Record {
     pub source: Option<WsPath>,
     /// The checkpoint a rollback went to.
     pub checkpoint: Option<ObjectId>,
+    /// What the checkpoint a rollback ends in is to be called.
+    pub label: Option<String>,
     /// What changed; a directory that went or came as a whole is one change.
     pub changes: Vec<Change>,
 }
@@ -113,6 +115,8 @@ pub(crate) struct MutationFrame {
     source: Option<WsPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checkpoint: Option<ObjectId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     #[serde(rename = "c")]
     changes: Vec<ChangeFrame>,
 }
@@ -236,6 +240,7 @@ pub(crate) fn encode(
         author: record.author.clone(),
         source: record.source.clone(),
         checkpoint: record.checkpoint,
+        label: record.label.clone(),
         changes,
     });
     Ok(Encoded { header: to_json(&frame)?, bodies })
@@ -283,6 +288,7 @@ pub(crate) fn decode(
         status: Status::Applied,
         source: frame.source,
         checkpoint: frame.checkpoint,
+        label: frame.label,
         changes,
     })
 }

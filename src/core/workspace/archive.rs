@@ -129,7 +129,7 @@ impl Workspace {
             .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
             .collect();
         files.check_apply(&changes, &present.skipped)?;
-        let said = Said { kind: MutationKind::Import, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Import, author, source: None, checkpoint: None, label: None };
         changing.record_or(
             &said,
             changes.clone(),

@@ -14,7 +14,8 @@ use crate::core::tree::diff::{Change, diff, expand};
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Kind, Tree};
 use parking_lot::MutexGuard;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The right to change a workspace, held until dropped.
@@ -32,6 +33,7 @@ pub(super) struct Said<'a> {
     pub(super) author: Option<&'a str>,
     pub(super) source: Option<WsPath>,
     pub(super) checkpoint: Option<ObjectId>,
+    pub(super) label: Option<&'a str>,
 }
 
 impl Workspace {
@@ -50,7 +52,7 @@ impl Workspace {
         let root = self.files().hold(work, LOCK_TIMEOUT)?;
         let state = past.hold(work, LOCK_TIMEOUT).map_err(store_gone)?;
         let mut changing = Changing { workspace: self, past, work, _state: state, _root: root };
-        if changing.past.refresh().map_err(store_gone)? {
+        if changing.past.refresh().map_err(store_gone)? || self.inner.in_doubt.load(Ordering::Acquire) {
             changing.finish_interrupted()?;
         }
         Ok(changing)
@@ -137,21 +139,26 @@ impl Changing<'_> {
                 status: Status::Applied,
                 source: said.source.clone(),
                 checkpoint: said.checkpoint,
+                label: said.label.map(ToOwned::to_owned),
                 changes,
             };
             self.past.append(record, self.workspace.keep())?;
         }
         match act() {
-            // A rollback has happened when its checkpoint stands.
-            Ok(()) if tracked && said.kind != MutationKind::Rollback => self.past.settle(),
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                // A rollback has happened when its checkpoint stands.
+                if tracked && said.kind != MutationKind::Rollback {
+                    self.settle();
+                }
+                Ok(())
+            }
             Err(error) => {
                 let undone = undo();
                 if tracked {
                     match undone {
                         Ok(()) => self.past.take_back()?,
-                        // What could not be put back stays in the record, for people and for the next open.
-                        Err(_) => self.past.mark_failed()?,
+                        // Half done for now: the next call, or the next opening, finishes it first.
+                        Err(_) => self.workspace.inner.in_doubt.store(true, Ordering::Release),
                     }
                 }
                 Err(error)
@@ -161,13 +168,32 @@ impl Changing<'_> {
 
     /// Finishes the newest record if nobody said that it happened.
     pub(super) fn finish_interrupted(&mut self) -> Result<()> {
-        let Some(record) = self.past.in_doubt()? else { return Ok(()) };
-        match self.redo(&record) {
+        let doubt = &self.workspace.inner.in_doubt;
+        let Some(record) = self.past.in_doubt()? else {
+            doubt.store(false, Ordering::Release);
+            return Ok(());
+        };
+        doubt.store(true, Ordering::Release);
+        let done = self.finish(&record);
+        if done.is_ok() {
+            self.workspace.inner.in_doubt.store(false, Ordering::Release);
+        }
+        done
+    }
+
+    /// Says that the newest record has happened. A mark that cannot be written is not the change's failure:
+    /// the next opening finds the record in doubt, looks, and finds it done.
+    pub(super) fn settle(&mut self) {
+        drop(self.past.settle());
+    }
+
+    fn finish(&mut self, record: &Record) -> Result<()> {
+        match self.redo(record) {
             Ok(()) => {
                 if record.kind == MutationKind::Rollback
                     && let Some(target) = record.checkpoint
                 {
-                    self.finish_rollback(target, &record.author)?;
+                    self.finish_rollback(target, &record.author, record.label.clone())?;
                 }
                 self.past.settle()
             }
@@ -208,6 +234,7 @@ impl Changing<'_> {
             }
         }
         self.sweep(&record.changes);
+        self.sweep(&todo);
         files.apply(&todo, &[], &work)
     }
 
@@ -233,9 +260,10 @@ impl Changing<'_> {
 
     fn sweep(&self, changes: &[Change]) {
         if let Files::Disk(disk) = &self.workspace.inner.files {
-            for change in changes {
-                // Left over names are hidden from every listing and swept again later: not worth failing for.
-                if disk.sweep_temporary(&change.path.parent()).is_err() {
+            let parents: BTreeSet<WsPath> = changes.iter().map(|change| change.path.parent()).collect();
+            for parent in parents {
+                // Left over names are hidden from every listing: not worth failing for.
+                if disk.sweep_temporary(&parent).is_err() {
                     return;
                 }
             }
@@ -353,7 +381,13 @@ impl Changing<'_> {
         if external.is_empty() {
             return Ok(());
         }
-        let said = Said { kind: MutationKind::External, author: Some(EXTERNAL_AUTHOR), source: None, checkpoint: None };
+        let said = Said {
+            kind: MutationKind::External,
+            author: Some(EXTERNAL_AUTHOR),
+            source: None,
+            checkpoint: None,
+            label: None,
+        };
         self.record(&said, external, || Ok(()))
     }
 }

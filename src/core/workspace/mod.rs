@@ -138,6 +138,8 @@ struct Inner {
     max_diff_bytes: Option<u64>,
     ignore: IgnoreRules,
     closed: AtomicBool,
+    /// A change failed half way and could not be taken back: whoever comes next finishes it.
+    in_doubt: AtomicBool,
 }
 
 impl Workspace {
@@ -236,6 +238,7 @@ impl Workspace {
                 max_diff_bytes: options.max_diff_bytes,
                 ignore: options.ignore,
                 closed: AtomicBool::new(false),
+                in_doubt: AtomicBool::new(false),
             }),
             access: Access::Write,
         }

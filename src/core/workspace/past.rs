@@ -19,6 +19,7 @@ use crate::core::tree::{Entry, Tree};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What a rollback did.
 #[derive(Debug)]
@@ -158,7 +159,6 @@ impl Workspace {
         changing.ensure_baseline()?;
         let target = find(&mut changing, reference)?;
         let captured = changing.capture()?;
-        let saved = changing.save_unsaved(&captured)?;
         let target_tree = changing.past.tree(&target)?;
         let mut changes = diff(&captured.tree, &target_tree)?;
         if let Some(paths) = &paths {
@@ -182,26 +182,33 @@ impl Workspace {
         let kept: Vec<Skipped> = captured.skipped.iter().chain(&target.details.skipped).cloned().collect();
         let unknown: BTreeSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
         changes.retain(|change| change.after.is_some() || !is_at_or_below(&change.path, &unknown));
+        let files = self.files();
+        files.check_apply(&changes, &captured.skipped)?;
         for change in &changes {
             work.check()?;
             if let Some(Entry::File { content, .. }) = &change.after {
                 changing.past.verify(content, work).map_err(|error| error.at(&change.path))?;
             }
         }
-        let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id) };
-        let files = self.files();
-        files.check_apply(&changes, &captured.skipped)?;
+        let saved = changing.save_unsaved(&captured)?;
+        let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id), label };
+        let back = reversed(&changes);
         if !changes.is_empty() {
             let flat = changes.clone();
-            let skipped = &kept;
-            changing.record_rollback(&said, flat, skipped, || files.apply(&changes, skipped, work))?;
+            changing.record_rollback(&said, flat, &back, &kept, || files.apply(&changes, &kept, work))?;
         }
         let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
         let after = Captured { tree, skipped: captured.skipped };
         let author = author.unwrap_or(DEFAULT_AUTHOR);
         let label = label.map(ToOwned::to_owned);
-        let checkpoint = changing.commit(&after, CheckpointKind::Rollback, label, author, Some(target.id))?;
-        changing.past.settle()?;
+        let checkpoint = match changing.commit(&after, CheckpointKind::Rollback, label, author, Some(target.id)) {
+            Ok(checkpoint) => checkpoint,
+            Err(error) => {
+                changing.undo_rollback(&back, &kept);
+                return Err(error);
+            }
+        };
+        changing.settle();
         Ok(Rollback { checkpoint, saved, target, changes: with_renames(changes)? })
     }
 
@@ -288,6 +295,12 @@ impl Workspace {
         }
         disk.apply(&diff(&Tree::default(), &tree)?, &[], work)
     }
+}
+
+fn reversed(changes: &[Change]) -> Vec<Change> {
+    let turn =
+        |change: &Change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() };
+    changes.iter().map(turn).collect()
 }
 
 fn is_at_or_below(path: &WsPath, any: &BTreeSet<&WsPath>) -> bool {
@@ -403,22 +416,25 @@ impl Changing<'_> {
         &mut self,
         said: &Said<'_>,
         changes: Vec<Change>,
-        skipped: &[Skipped],
+        back: &[Change],
+        kept: &[Skipped],
         act: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        if self.workspace.inner.track == Track::Off {
-            return act();
-        }
         let files = self.workspace.files();
-        let back: Vec<Change> = changes
-            .iter()
-            .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
-            .collect();
-        self.record_or(said, changes, act, || files.apply(&back, skipped, &Work::default()))
+        self.record_or(said, changes, act, || files.apply(back, kept, &Work::default()))
+    }
+
+    /// Takes a rollback back whose checkpoint could not be written.
+    fn undo_rollback(&mut self, back: &[Change], kept: &[Skipped]) {
+        let undone = self.workspace.files().apply(back, kept, &Work::default());
+        let tracked = self.workspace.inner.track != Track::Off && !back.is_empty();
+        if tracked && (undone.is_err() || self.past.take_back().is_err()) {
+            self.workspace.inner.in_doubt.store(true, Ordering::Release);
+        }
     }
 
     /// After an interrupted rollback was finished: what is there now is the state reached.
-    pub(super) fn finish_rollback(&mut self, target: ObjectId, author: &str) -> Result<()> {
+    pub(super) fn finish_rollback(&mut self, target: ObjectId, author: &str, label: Option<String>) -> Result<()> {
         let reached = self.past.head().is_some_and(|head| {
             head.details.kind == CheckpointKind::Rollback
                 && head.details.rollback_of == Some(target)
@@ -426,7 +442,7 @@ impl Changing<'_> {
         });
         if !reached {
             let captured = self.capture()?;
-            self.commit(&captured, CheckpointKind::Rollback, None, author, Some(target))?;
+            self.commit(&captured, CheckpointKind::Rollback, label, author, Some(target))?;
         }
         Ok(())
     }

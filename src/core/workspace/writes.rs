@@ -244,7 +244,7 @@ impl Workspace {
         let mode = before.as_ref().map_or(FILE_MODE, Entry::mode);
         let after = Entry::File { content: content.clone(), mode };
         let put = if options.create_only { PutMode::Create } else { PutMode::Write };
-        let said = Said { kind, author: options.author, source: None, checkpoint: None };
+        let said = Said { kind, author: options.author, source: None, checkpoint: None, label: None };
         // Through a link the record names what changed: the file behind it. The caller hears of its own path.
         changing.put(&said, place, before, &after, put, options.parents)?;
         Ok((path, content))
@@ -271,7 +271,7 @@ impl Workspace {
             None => {}
         }
         changing.ensure_baseline()?;
-        let said = Said { kind: MutationKind::Mkdir, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Mkdir, author, source: None, checkpoint: None, label: None };
         changing.put(&said, place, None, &directory(DIRECTORY_MODE), PutMode::Create, parents)
     }
 
@@ -289,7 +289,7 @@ impl Workspace {
             return Err(exists(&path));
         }
         changing.ensure_baseline()?;
-        let said = Said { kind: MutationKind::Symlink, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Symlink, author, source: None, checkpoint: None, label: None };
         changing.put(&said, place, None, &Entry::Symlink { target: Arc::from(target) }, PutMode::Create, parents)
     }
 
@@ -319,7 +319,8 @@ impl Workspace {
         keeper.finish()?;
         let (from, to) = (from.path().clone(), to.path().clone());
         let change = Change { path: to.clone(), source: Some(from.clone()), before: None, after };
-        let said = Said { kind: MutationKind::Hardlink, author, source: Some(from.clone()), checkpoint: None };
+        let said =
+            Said { kind: MutationKind::Hardlink, author, source: Some(from.clone()), checkpoint: None, label: None };
         changing.record(&said, vec![change], || self.files().hard_link(&from, &to))
     }
 
@@ -346,7 +347,7 @@ impl Workspace {
         };
         keeper.finish()?;
         let change = Change { path: place.path().clone(), source: None, before, after: Some(after) };
-        let said = Said { kind: MutationKind::Chmod, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Chmod, author, source: None, checkpoint: None, label: None };
         changing.record(&said, vec![change], || place.set_mode(mode))
     }
 
@@ -380,7 +381,7 @@ impl Workspace {
         let before = place.before(keeper.as_ref(), work)?;
         keeper.finish()?;
         let change = Change { path: place.path().clone(), source: None, before, after: None };
-        let said = Said { kind: MutationKind::Remove, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Remove, author, source: None, checkpoint: None, label: None };
         changing.record(&said, vec![change], || place.remove(work))
     }
 
@@ -404,7 +405,7 @@ impl Workspace {
                 after: None,
             })
             .collect();
-        let said = Said { kind: MutationKind::Clear, author, source: None, checkpoint: None };
+        let said = Said { kind: MutationKind::Clear, author, source: None, checkpoint: None, label: None };
         changing.record(&said, changes, || {
             memory.set_tree(Tree::default());
             Ok(())
@@ -441,7 +442,13 @@ impl Workspace {
         let before = to.before(keeper.as_ref(), work)?;
         keeper.finish()?;
         let source = from.path().clone();
-        let said = Said { kind: MutationKind::Copy, author: options.author, source: Some(source), checkpoint: None };
+        let said = Said {
+            kind: MutationKind::Copy,
+            author: options.author,
+            source: Some(source),
+            checkpoint: None,
+            label: None,
+        };
         changing.put(&said, to, before, &after, PutMode::Restore, options.parents)
     }
 
@@ -474,8 +481,13 @@ impl Workspace {
         let mut changes = made(to.as_ref());
         let replaces = before.is_some();
         changes.push(Change { path: path.clone(), source: Some(from.clone()), before, after });
-        let said =
-            Said { kind: MutationKind::Move, author: options.author, source: Some(from.clone()), checkpoint: None };
+        let said = Said {
+            kind: MutationKind::Move,
+            author: options.author,
+            source: Some(from.clone()),
+            checkpoint: None,
+            label: None,
+        };
         let files = self.files();
         changing.record_move(&said, changes, || {
             to.make_missing()?;
