@@ -497,7 +497,7 @@ fn count_up() {
     let absent = format!("{MARK}/absent");
     let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
     let mut byte = [0];
-    for _ in 0..40 {
+    for _ in 0..120 {
         let _one = fs::File::open(&absent);
         let _two = fs::symlink_metadata(&absent);
         let _three = raw::statat(raw::CWD, &absent, raw::AtFlags::empty());

@@ -151,9 +151,19 @@ _LATER = {
 
 _native._set_error_factory(_make)
 _atexit.register(_native._shutdown, 2.0)
+
+
+def _before_fork() -> None:
+    # A module that another thread is importing while the process forks stays locked in the child for ever, so the
+    # ones that calls import at their first use are made complete before; then calls under way are waited for.
+    from . import _convert, _json, _progress, _types  # noqa: F401
+
+    _native._before_fork()
+
+
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(
-        before=_native._before_fork,
+        before=_before_fork,
         after_in_parent=_native._after_fork_in_parent,
         after_in_child=_native._after_fork_in_child,
     )

@@ -56,8 +56,8 @@ HELD = 0.005
 class Row:
     """One line of the table: figures of one piece of work, the rival's, and what is asked of them.
 
-    Every bar given has to be met: on the ratio of the medians, on the median itself, and on the median of the
-    differences, pair by pair.
+    Every bar given has to be met: on the ratio of the figures (medians, unless the worst counts), on the figure
+    itself, and on the median of the differences, pair by pair.
     """
 
     name: str
@@ -71,12 +71,24 @@ class Row:
     ratio_bar: float | None = None
     limit: float | None = None
     difference_bar: float | None = None
+    is_worst: bool = False
+    """The largest figure counts instead of the median: for what must never happen."""
     missing: str = ""
 
     @property
+    def figure(self) -> float:
+        """What ours is shown as and judged by."""
+        return max(self.ours) if self.is_worst else statistics.median(self.ours)
+
+    @property
+    def rival_figure(self) -> float:
+        """The same of the rival."""
+        return max(self.theirs) if self.is_worst else statistics.median(self.theirs)
+
+    @property
     def ratio(self) -> float | None:
-        """The ratio of the medians."""
-        return statistics.median(self.ours) / statistics.median(self.theirs) if self.theirs and self.ours else None
+        """The ratio of the figures."""
+        return self.figure / self.rival_figure if self.theirs and self.ours else None
 
     @property
     def ratio_of_minima(self) -> float | None:
@@ -102,7 +114,7 @@ class Row:
         """Whether every bar is met; `None` if nothing was measured."""
         measured = (
             (self.ratio, self.ratio_bar),
-            (statistics.median(self.ours) if self.ours else None, self.limit),
+            (self.figure if self.ours else None, self.limit),
             (self.difference, self.difference_bar),
         )
         asked = [(value, bar) for value, bar in measured if bar is not None]
@@ -438,24 +450,32 @@ async def _async_read(bench: Bench) -> list[Row]:
             wall.append(clock.wall / len(names))
             processor.append(clock.processor / len(names))
 
-    held = Row("async-read", f"longest hold of the loop, {len(names):,} of them in a row", row.rival, limit=HELD)
+    held = Row(
+        "async-read", f"longest hold of the loop, {len(names):,} of them in a row", row.rival, limit=HELD, is_worst=True
+    )
     for _ in range(10):
         for act, into in ((ours, held.ours), (theirs, held.theirs)):
             async with Held(into):
                 await act()
 
-    beside = Row("async-read", "… beside a first checkpoint in the same loop", "–", limit=HELD)
-    tree, store = bench.tree, bench.fresh("store")
-    async with Held(beside.ours):
-        first = asyncio.create_task(AsyncWorkspace.open(tree, store=store, id="beside"))  # takes the first checkpoint
-        while not first.done():
-            for name in names:
-                await workspace.read_text(name)
-                await asyncio.sleep(0)  # what a read holds up by itself is the row above
-        large = await first
-        await large.checkpoint("second")
-    taken(large.sync)
-    return [row, held, beside]
+    _ = bench.tree  # made now, not where time is taken
+    beside = Row("async-read", "… beside a first checkpoint in the same loop", "–", limit=HELD, is_worst=True)
+    closing = Row("async-read", "… by closing that workspace and letting go of it", "–", limit=HELD, is_worst=True)
+    for _ in range(3):
+        store = bench.fresh("store")
+        async with Held(beside.ours):
+            first = asyncio.create_task(AsyncWorkspace.open(bench.tree, store=store))  # takes the first checkpoint
+            while not first.done():
+                for name in names:
+                    await workspace.read_text(name)
+                    await asyncio.sleep(0)  # what a read holds up by itself is the row above
+            large = await first
+        taken(large.sync)
+        async with Held(closing.ours):
+            await large.close()
+            del large, first
+        shutil.rmtree(store)
+    return [row, held, beside, closing]
 
 
 class Held:
@@ -681,8 +701,8 @@ def table(rows: list[Row]) -> str:
         lines.append(
             (
                 row.work,
-                amount(statistics.median(row.ours), row.unit),
-                amount(statistics.median(row.theirs), row.unit) if row.theirs else "–",
+                amount(row.figure, row.unit),
+                amount(row.rival_figure, row.unit) if row.theirs else "–",
                 row.rival,
                 ratio,
                 "–" if row.ratio_of_minima is None else f"{row.ratio_of_minima:.2f}",

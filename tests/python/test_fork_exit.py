@@ -136,7 +136,7 @@ def test_case_q02_fork_while_other_threads_are_in_calls(tmp_path: Path) -> None:
                     ws.checkpoint()
         threads = [threading.Thread(target=busy, args=(n,)) for n in range(3)]
         for thread in threads: thread.start()
-        for turn in range(15):
+        for turn in range(6):
             pid = os.fork()
             if pid == 0:
                 signal.alarm(20)
@@ -158,7 +158,7 @@ def test_case_q02_fork_while_other_threads_are_in_calls(tmp_path: Path) -> None:
         stop.set()
         for thread in threads: thread.join()
         labels = {label for made in ws.checkpoints() for label in made.labels}
-        assert {f"child {turn}" for turn in range(15)} <= labels, labels
+        assert {f"child {turn}" for turn in range(6)} <= labels, labels
         numbers = [record.sequence for record in ws.history()]
         assert numbers == list(range(1, len(numbers) + 1))
         print("done")

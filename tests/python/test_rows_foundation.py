@@ -77,9 +77,10 @@ def test_fresh_workspace_has_one_baseline_without_home_or_git(tmp_path: Path) ->
 def test_checkpoint_without_change_is_another_name_of_the_head(disk: Workspace) -> None:
     disk.write_text("a", "1")
     first = disk.checkpoint(author="n1")
-    objects, count = disk.stats().objects, len(disk.checkpoints())
+    blobs, count = disk.stats().blobs, len(disk.checkpoints())
+    assert disk.checkpoint(author="n1") == first
     again = disk.checkpoint("second", author="n2")
-    assert disk.stats().objects == objects
+    assert disk.stats().blobs == blobs
     assert len(disk.checkpoints()) == count
     assert again.id == first.id == disk.resolve("n1").id == disk.resolve("n2").id == disk.resolve("second").id
     disk.write_text("a", "2")
