@@ -774,7 +774,8 @@ impl Past for GitPast {
         }
         drop(kept);
         std::fs::rename(&aside, &path).map_err(|error| Error::io(&error, "pruning the history"))?;
-        self.refresh()?;
+        // Pruned it is; if the new log cannot be opened now, the next call notices that the old one is gone.
+        drop(self.refresh());
         Ok(gone)
     }
 
