@@ -76,7 +76,7 @@ def git(*arguments: str | os.PathLike[str], cwd: str | os.PathLike[str] | None =
             "user.email=t@t",
             "-c",
             "init.defaultBranch=main",
-            *map(os.fspath, arguments),
+            *map(os.fspath, arguments),  # type: ignore[arg-type]
         ],
         cwd=cwd,
         env=plain_environment(),

@@ -771,7 +771,7 @@ def test_case_i08_i09_extended_attributes_and_acls_stay(disk: Workspace, root: P
         + b"\x04\0\x04\0\xff\xff\xff\xff" + b"\x10\0\x04\0\xff\xff\xff\xff" + b"\x20\0\x04\0\xff\xff\xff\xff"
     )  # fmt: skip
     try:
-        os.setxattr(place, "system.posix_acl_access", acl)
+        os.setxattr(place, "system.posix_acl_access", acl)  # type: ignore[arg-type]
     except OSError:
         acl = None
 

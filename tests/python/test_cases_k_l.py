@@ -229,8 +229,8 @@ def test_case_k06_k07_k08_k09_killed_rollback_is_finished_or_undone_at_open(tmp_
             now = picture(root)
             assert now in (one, two), sorted(set(now.items()) ^ set(one.items()))[:5]
             seen.add(now == one)
-            assert ws.resolve("one")
-            assert ws.resolve("two")
+            assert ws.resolve("one")  # type: ignore[truthy-bool]
+            assert ws.resolve("two")  # type: ignore[truthy-bool]
     fsck(store)
     assert seen == {True, False}
 

@@ -263,10 +263,10 @@ def test_case_q09_every_kind_of_call_at_once_ends_in_a_state_that_adds_up(any_ws
     def jobs() -> list[Callable[[Workspace], object]]:
         found: list[Callable[[Workspace], object]] = []
         for number in range(40):
-            found.append(lambda ws, n=number: ws.edit("f", f"<{n}>", f"[{n}]"))
-            found.append(lambda ws, n=number: ws.write_text(f"w/{n}", str(n)))
+            found.append(lambda ws, n=number: ws.edit("f", f"<{n}>", f"[{n}]"))  # type: ignore[misc]
+            found.append(lambda ws, n=number: ws.write_text(f"w/{n}", str(n)))  # type: ignore[misc]
             if number % 10 == 0:
-                found.append(lambda ws, n=number: ws.checkpoint(f"c{n}"))
+                found.append(lambda ws, n=number: ws.checkpoint(f"c{n}"))  # type: ignore[misc]
                 found.append(lambda ws: ws.status())
                 found.append(lambda ws: ws.search("["))
         return found
@@ -277,7 +277,7 @@ def test_case_q09_every_kind_of_call_at_once_ends_in_a_state_that_adds_up(any_ws
     else:
 
         async def run() -> None:
-            await asyncio.gather(*(job(any_ws.aio) for job in jobs()))  # type: ignore[arg-type,misc]
+            await asyncio.gather(*(job(any_ws.aio) for job in jobs()))  # type: ignore[arg-type, call-overload]
 
         asyncio.run(run())
     assert any_ws.read_text("f") == "".join(f"[{number}]" for number in range(40))

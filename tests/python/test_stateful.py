@@ -378,7 +378,7 @@ class Machine(RuleBasedStateMachine):
             except hedgerow.WorkspaceError as error:
                 said.append(type(error))
             else:
-                said.append(None)
+                said.append(None)  # type: ignore[arg-type]
         assert said[0] == said[1]
         if said[0] is not None:
             assert path not in target
@@ -446,7 +446,7 @@ _SCALE = {"dev": (12, 20), "ci": (36, 25), "nightly": (2_000, 50)}
 _EXAMPLES, _STEPS = _SCALE.get(os.environ.get("HYPOTHESIS_PROFILE", "dev"), _SCALE["dev"])
 
 
-class TestLockstep(Machine.TestCase):  # type: ignore[name-defined,misc]
+class TestLockstep(Machine.TestCase):  # type: ignore[misc, valid-type]
     settings = settings(
         max_examples=_EXAMPLES,
         stateful_step_count=_STEPS,
