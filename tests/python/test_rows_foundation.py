@@ -1140,3 +1140,28 @@ def test_realpath_through_a_file_is_the_same_error(both: list[Workspace]) -> Non
         ws.write_text("f", "")
         with pytest.raises(NotADirectoryError):
             ws.realpath("f/x")
+
+
+@pytest.mark.row("B21")
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_patterns_of_the_workspace_count_and_no_file_of_the_tree(kind: str, root: Path, tmp_path: Path) -> None:
+    store = tmp_path / "own"
+    with (
+        Workspace.memory(ignore=["*.log"])
+        if kind == "memory"
+        else Workspace.open(root, store=store, ignore=["*.log"]) as ws
+    ):
+        ws.write_many({".gitignore": "kept.txt\n", "kept.txt": "1", "a.log": "2"})
+        assert [entry.path for entry in ws.at(ws.checkpoint()).walk()] == [".gitignore", "kept.txt"]
+
+
+@pytest.mark.row("S13")
+def test_pruned_history_keeps_its_newest_record_and_its_numbers(disk: Workspace) -> None:
+    for turn in range(5):
+        disk.write_text("a", str(turn))
+    assert disk.prune_history(3) == 3
+    assert [record.sequence for record in disk.history()] == [4, 5]
+    assert disk.prune_history(100) == 1
+    assert [record.sequence for record in disk.history()] == [5]
+    disk.write_text("a", "6")
+    assert [record.sequence for record in disk.history()] == [5, 6]

@@ -11,6 +11,7 @@ use crate::core::store::checkpoint::{CheckpointKind, Details};
 use crate::core::store::past::{NewCheckpoint, Past};
 use crate::core::store::record::{MutationKind, Record, Status};
 use crate::core::tree::diff::{Change, diff, expand};
+use crate::core::tree::ignore::{IgnoreRules, Layer};
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Kind, Tree};
 use parking_lot::MutexGuard;
@@ -284,7 +285,8 @@ impl Changing<'_> {
     /// Leaves out of a tree in memory what the rules leave out of a scan on disk.
     fn without_ignored(&self, tree: &Tree) -> Result<Captured> {
         let mut skipped = Vec::new();
-        let tree = filter(tree, &WsPath::root(), &self.workspace.inner.ignore.layer(), &mut skipped)?;
+        let rules = &self.workspace.inner.ignore;
+        let tree = filter(tree, &WsPath::root(), rules, &rules.layer(), &mut skipped)?;
         Ok(Captured { tree, skipped })
     }
 
@@ -326,7 +328,8 @@ impl Changing<'_> {
             created: now_ns(),
             details,
         })?;
-        self.past.tidy()?;
+        // Housekeeping: the checkpoint stands whether or not it succeeds, and the next one tries again.
+        drop(self.past.tidy());
         Ok(checkpoint)
     }
 
@@ -410,16 +413,11 @@ fn flat(entry: Option<Entry>) -> Option<Entry> {
     }
 }
 
-fn filter(
-    tree: &Tree,
-    at: &WsPath,
-    layer: &crate::core::tree::ignore::Layer,
-    skipped: &mut Vec<Skipped>,
-) -> Result<Tree> {
+fn filter(tree: &Tree, at: &WsPath, rules: &IgnoreRules, layer: &Layer, skipped: &mut Vec<Skipped>) -> Result<Tree> {
     let entries = tree.entries()?;
     let layer = match entries.get(&b".gitignore"[..]) {
-        Some(Entry::File { content, .. }) => layer.push(at, &content.read_all()?),
-        _ => layer.push(at, b""),
+        Some(Entry::File { content, .. }) if rules.reads_files() => layer.push(at, &content.read_all()?),
+        _ => layer.clone(),
     };
     let mut kept = entries.clone();
     for (name, entry) in entries {
@@ -428,7 +426,7 @@ fn filter(
             kept.remove(name);
             skipped.push(Skipped { path, reason: "ignored".to_owned() });
         } else if let Entry::Directory { tree, mode } = entry {
-            let inside = filter(tree, &path, &layer, skipped)?;
+            let inside = filter(tree, &path, rules, &layer, skipped)?;
             if !inside.is_same(tree) {
                 kept.insert(name.clone(), Entry::Directory { tree: inside, mode: *mode });
             }
