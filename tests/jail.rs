@@ -181,8 +181,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::Symlink => "symlink",
         Kind::Fifo => "fifo",
         Kind::Socket => "socket",
-        Kind::CharDevice => "char-device",
-        Kind::BlockDevice => "block-device",
+        Kind::Device => "device",
     }
 }
 
@@ -874,43 +873,4 @@ fn removal_stops_when_cancelled() {
     let error = jail.place(&path("top"), Follow::No).unwrap().remove_tree(&work).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert_eq!(fs::read_dir(world.root().join("top")).unwrap().count(), 100);
-}
-
-/// Not a test of right or wrong: `cargo test --release --test jail -- --ignored --nocapture speed`.
-#[test]
-#[ignore = "measures"]
-fn speed() {
-    let world = World::on_disk();
-    fs::create_dir_all(world.root().join("a/b/c")).unwrap();
-    fs::write(world.root().join("a/b/c/f"), vec![7; 4096]).unwrap();
-    world.build("l => a/b");
-    for resolver in [ResolverChoice::Auto, ResolverChoice::Walk] {
-        let jail = world.jail(resolver);
-        let file = path("a/b/c/f");
-        let time = |name: &str, act: &dyn Fn()| {
-            let mut best = f64::MAX;
-            for _ in 0..8 {
-                let at = Instant::now();
-                (0..100).for_each(|_| act());
-                best = best.min(at.elapsed().as_secs_f64() / 100.0 * 1e6);
-            }
-            report(&format!("{resolver:?} {name}: {best:.2} µs"));
-        };
-        time("std::fs::read", &|| drop(fs::read(world.root().join("a/b/c/f")).unwrap()));
-        time("read", &|| drop(jail.read(&file, None).unwrap()));
-        time("read through a link", &|| drop(jail.read(&path("l/c/f"), None).unwrap()));
-        time("try_read", &|| drop(jail.try_read(&file, None, 1 << 20).unwrap()));
-        time("open_file + read_all", &|| drop(jail.open_file(&file).unwrap().read_all(1 << 20).unwrap()));
-        time("lookup", &|| drop(jail.lookup(&file, Follow::Yes).unwrap()));
-        time("place", &|| drop(jail.place(&file, Follow::Yes).unwrap()));
-        let place = jail.place(&file, Follow::Yes).unwrap();
-        time("replace", &|| put(&place, &[7; 4096], Replace::default()).unwrap());
-        time("replace without metadata", &|| {
-            put(&place, &[7; 4096], Replace { keep_metadata: false, ..Replace::default() }).unwrap();
-        });
-        time("std::fs::write + rename", &|| {
-            fs::write(world.root().join("a/b/c/t"), [7; 4096]).unwrap();
-            fs::rename(world.root().join("a/b/c/t"), world.root().join("a/b/c/f")).unwrap();
-        });
-    }
 }

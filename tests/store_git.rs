@@ -17,8 +17,6 @@ use hedgerow::core::cancel::Work;
 use hedgerow::core::content::ObjectId;
 use hedgerow::core::error::ErrorKind;
 use hedgerow::core::store::commit::CommitData;
-use hedgerow::core::store::lock::FileLock;
-use hedgerow::core::store::log::Log;
 use hedgerow::core::store::names::{EMPTY_TREE, TreeItem, TreeMode, decode_tree, encode_tree};
 use hedgerow::core::store::objects::{ObjectKind, Objects};
 use hedgerow::core::store::refs::Refs;
@@ -27,7 +25,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MAIN: &str = "refs/heads/ws/main";
 
@@ -567,125 +565,4 @@ fn case_h04_environment_and_configuration_change_nothing() {
             assert!(!calls.contains(word), "{word}");
         }
     }
-}
-
-#[test]
-#[ignore = "measures; run in release mode"]
-fn figures() {
-    let report = |what: &str, value: String| println!("{what:<48} {value}");
-    let files: Vec<Vec<u8>> = (0..50_000).map(|n| text(n, 2000 + (n as usize * 37) % 8200)).collect();
-    let total: usize = files.iter().map(Vec::len).sum();
-    let start = Instant::now();
-    for bytes in &files[..10_000] {
-        std::hint::black_box(ObjectId::hash("blob", bytes));
-    }
-    let hashed: usize = files[..10_000].iter().map(Vec::len).sum();
-    report("sha1-checked, MB/s", format!("{:.0}", hashed as f64 / 1e6 / start.elapsed().as_secs_f64()));
-    for sync in [true, false] {
-        let Fixture { objects, _dir, .. } = fixture();
-        let start = Instant::now();
-        let batch = objects.batch().unwrap().sync(sync);
-        std::thread::scope(|scope| {
-            for part in files.chunks(files.len() / 2) {
-                scope.spawn(|| part.iter().for_each(|bytes| assert!(batch.put(ObjectKind::Blob, bytes).is_ok())));
-            }
-        });
-        let put = start.elapsed();
-        let stats = batch.finish().unwrap();
-        report(
-            &format!("{} files, {} MB, 2 threads, sync {sync}", files.len(), total / 1_000_000),
-            format!(
-                "{:.2} s put + {:.2} s finish, {} MB",
-                put.as_secs_f64(),
-                start.elapsed().saturating_sub(put).as_secs_f64(),
-                stats.bytes / 1_000_000
-            ),
-        );
-        let start = Instant::now();
-        for bytes in files.iter().step_by(10) {
-            objects.read(&ObjectId::hash("blob", bytes)).unwrap();
-        }
-        report("  read + check one of them", format!("{:.1} µs", start.elapsed().as_secs_f64() * 1e6 / 5000.0));
-    }
-    for sync in [true, false] {
-        let Fixture { objects, _dir, .. } = fixture();
-        let start = Instant::now();
-        for round in 0..200 {
-            let batch = objects.batch().unwrap().sync(sync);
-            for n in 0..6 {
-                batch.put(ObjectKind::Blob, &text(round * 6 + n, 2000)).unwrap();
-            }
-            batch.finish().unwrap();
-        }
-        report(
-            &format!("6 loose objects, sync {sync}"),
-            format!("{:.0} µs", start.elapsed().as_secs_f64() * 1e6 / 200.0),
-        );
-        let start = Instant::now();
-        for round in 0..200 {
-            let batch = objects.batch().unwrap().sync(sync);
-            for n in 0..13 {
-                batch.put(ObjectKind::Blob, &text(1_000_000 + round * 13 + n, 2000)).unwrap();
-            }
-            batch.finish().unwrap();
-        }
-        report(
-            &format!("13 objects in a pack, sync {sync}"),
-            format!("{:.0} µs", start.elapsed().as_secs_f64() * 1e6 / 200.0),
-        );
-        let refs = Refs::new(Arc::clone(&objects)).sync(sync);
-        let mut last = None;
-        let start = Instant::now();
-        for n in 0..200_u8 {
-            refs.write("refs/heads/a", ObjectId([n; 20]), last).unwrap();
-            last = Some(ObjectId([n; 20]));
-        }
-        report(&format!("ref write, sync {sync}"), format!("{:.0} µs", start.elapsed().as_secs_f64() * 1e6 / 200.0));
-    }
-    let Fixture { path, objects, _dir } = fixture();
-    for round in 0..40 {
-        let batch = objects.batch().unwrap().sync(false);
-        for n in 0..1000 {
-            batch.put(ObjectKind::Blob, &text(round * 1000 + n, 300)).unwrap();
-        }
-        batch.finish().unwrap();
-    }
-    let start = Instant::now();
-    for _ in 0..20 {
-        Objects::open(&path, false).unwrap();
-    }
-    report("open", format!("{:.3} ms", start.elapsed().as_secs_f64() * 1e3 / 20.0));
-    let start = Instant::now();
-    for _ in 0..20 {
-        Objects::open(&path, false).unwrap().read(&ObjectId::hash("blob", &text(5, 300))).unwrap();
-    }
-    report("open + first read, 40 packs of 1000", format!("{:.3} ms", start.elapsed().as_secs_f64() * 1e3 / 20.0));
-    let start = Instant::now();
-    objects.consolidate(2, &Work::default()).unwrap();
-    report("consolidate 40 packs of 1000", format!("{:.1} ms", start.elapsed().as_secs_f64() * 1e3));
-    let mut log = Log::open(&path.join("hedgerow/log")).unwrap();
-    let body = text(1, 3900);
-    let start = Instant::now();
-    for _ in 0..50_000 {
-        log.append(b"{\"sequence\":1,\"kind\":\"write\",\"path\":\"src/main.rs\"}", &[&body]).unwrap();
-    }
-    report("log append 4 KB", format!("{:.2} µs", start.elapsed().as_secs_f64() * 1e6 / 50_000.0));
-    let start = Instant::now();
-    for _ in 0..1000 {
-        Log::open(&path.join("hedgerow/log")).unwrap().last().unwrap();
-    }
-    report("log open + last, 50,000 frames", format!("{:.1} µs", start.elapsed().as_secs_f64() * 1e6 / 1000.0));
-    let start = Instant::now();
-    for _ in 0..50 {
-        log.append(b"x", &[]).unwrap();
-        log.sync().unwrap();
-    }
-    report("log append + sync", format!("{:.0} µs", start.elapsed().as_secs_f64() * 1e6 / 50.0));
-    let lock = FileLock::open(&path.join("hedgerow/lock")).unwrap();
-    let work = Work::default();
-    let start = Instant::now();
-    for _ in 0..100_000 {
-        drop(lock.lock(&work, Duration::ZERO).unwrap());
-    }
-    report("lock + unlock", format!("{:.2} µs", start.elapsed().as_secs_f64() * 1e6 / 100_000.0));
 }

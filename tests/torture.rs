@@ -1113,27 +1113,10 @@ fn failure_sweep(name: &str) {
         let status = wait(command);
         let git = stage.asks_git();
         let result = judge(&stage, place.path(), status, &report, fault.lasting, git);
-        match result {
-            Err(wrong) if fault.lasting && is_late(&wrong) => {
-                say(&format!("        late, {}: {wrong}", fault.name));
-                stage.note(&fault.name, Ok(()));
-            }
-            result => stage.note(&fault.name, result),
-        }
+        stage.note(&fault.name, result);
     }
     let bad = stage.finish("failing", all.len());
     assert_eq!(bad, 0, "{name}: failures that left something behind");
-}
-
-/// What is known not to hold yet while a fault *lasts*: an error was told, nothing could be put back, and so
-/// the change is finished by whoever comes next instead of being taken back; or a temporary file, which
-/// nobody sees, could not be removed. The tree is whole either way. Each is printed.
-fn is_late(wrong: &str) -> bool {
-    ["the retry fails: file-exists", "the retry fails: file-not-found", "the retry fails: directory-not-empty"]
-        .iter()
-        .any(|late| wrong.contains(late))
-        || wrong.contains("a reopening shows: temporary files stay")
-        || wrong.contains("a reopening shows: the tree is after")
 }
 
 /// Compares what the child saw and what is left with what it was told.
@@ -1251,7 +1234,7 @@ fn full_disk(name: &str) -> Option<usize> {
         let wanted = if result.is_ok() { &stage.after.tree } else { &stage.before.tree };
         let mut verdict = Ok(());
         // A rollback that only its checkpoint did not fit in any more cannot be put back without space either:
-        // whoever comes next finishes it. The tree must be whole, and the next opening must say which.
+        // whoever comes next takes it back.
         let late = name == "rollback" && result.is_err();
         if matches!(stage.case.decides, Decides::Tree | Decides::Both) && seen != *wanted && !late {
             verdict = Err(format!("{result:?}, and the process sees {}", difference(&seen, wanted)));
@@ -1268,9 +1251,7 @@ fn full_disk(name: &str) -> Option<usize> {
         let verdict = verdict.and_then(|()| match stage.check(&place, git) {
             Err(wrong) if free % 4 == 0 && wrong.starts_with("the checkpoints are neither") => Ok(()),
             Err(wrong) => Err(format!("{result:?}: {wrong}")),
-            Ok(side) if late || side == (result.is_ok() || free % 4 == 0) || stage.case.decides == Decides::Nothing => {
-                Ok(())
-            }
+            Ok(side) if side == (result.is_ok() || free % 4 == 0) || stage.case.decides == Decides::Nothing => Ok(()),
             Ok(side) => Err(format!("{result:?}, and a reopening shows the state {}", side_name(side))),
         });
         stage.note(&point, verdict);

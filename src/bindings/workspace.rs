@@ -7,6 +7,7 @@ use super::convert::{
 };
 use super::diff::{PlainChange, PyDiff, plain_changes};
 use super::reader::PyReader;
+use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::ResolverChoice;
@@ -246,9 +247,21 @@ impl PyWorkspace {
         PyWorkspace { core, lane: Lane::default() }
     }
 
+    /// Runs `act` on the workspace through the doorway.
+    fn call<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        how: How,
+        act: impl FnOnce(&Workspace, &Work) -> Result<T> + Send + 'static,
+        convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Py<PyAny>> {
+        let core = self.core.clone();
+        run(py, how, move |work| act(&core, work), convert)
+    }
+
     /// A call that changes the workspace: later ones wait their turn without a thread.
     fn changing(&self, later: Option<Py<Later>>) -> How {
-        How { later, progress: None, lane: Some(self.lane.clone()) }
+        self.slow(later, None)
     }
 
     fn slow(&self, later: Option<Py<Later>>, progress: Option<Py<PyAny>>) -> How {
@@ -351,8 +364,12 @@ impl PyWorkspace {
 
     #[pyo3(signature = (r#ref, *, later=None))]
     fn at(&self, py: Python<'_>, r#ref: TextArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.at(&r#ref, work), |py, core| object(py, Self::new(core)))
+        self.call(
+            py,
+            self.changing(later),
+            move |core, work| core.at(&r#ref, work),
+            |py, core| object(py, Self::new(core)),
+        )
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -384,8 +401,12 @@ impl PyWorkspace {
         length: Option<u64>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.read(&path.0, range(offset, length)), |py, read| Ok(bytes(py, &read)))
+        self.call(
+            py,
+            How::later(later),
+            move |core, _| core.read(&path.0, range(offset, length)),
+            |py, read| Ok(bytes(py, &read)),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
@@ -395,66 +416,72 @@ impl PyWorkspace {
             let read = quick(py, || text(self.core.read(&path.0, None)?, &path.0))?;
             return object(py, read);
         }
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| text(core.read(&path.0, None)?, &path.0), string)
+        self.call(py, How::later(later), move |core, _| text(core.read(&path.0, None)?, &path.0), string)
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn view(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.view(&path.0), |py, view| plain(py, &view))
+        self.call(py, How::later(later), move |core, _| core.view(&path.0), |py, view| plain(py, &view))
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn open_reader(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.open_file(&path.0), |py, file| object(py, PyReader::new(file)))
+        self.call(
+            py,
+            How::later(later),
+            move |core, _| core.open_file(&path.0),
+            |py, file| object(py, PyReader::new(file)),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn exists(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             How::later(later),
-            move |_| core.exists(&path.0),
+            move |core, _| core.exists(&path.0),
             |py, exists| Ok(exists.into_pyobject(py)?.to_owned().into_any().unbind()),
         )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn stat(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.stat(&path.0), |py, stat| plain(py, &stat))
+        self.call(py, How::later(later), move |core, _| core.stat(&path.0), |py, stat| plain(py, &stat))
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn content_id(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |work| core.content_id(&path.0, work), |py, id| object(py, id.to_string()))
+        self.call(
+            py,
+            How::later(later),
+            move |core, work| core.content_id(&path.0, work),
+            |py, id| object(py, id.to_string()),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn readlink(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             How::later(later),
-            move |_| core.read_link(&path.0),
+            move |core, _| core.read_link(&path.0),
             |py, target| Ok(bytes_to_str(py, &target).unbind()),
         )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn realpath(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.real_path(&path.0), |py, path| Ok(path_to_py(py, &path).unbind()))
+        self.call(
+            py,
+            How::later(later),
+            move |core, _| core.real_path(&path.0),
+            |py, path| Ok(path_to_py(py, &path).unbind()),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn list_dir(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |_| core.list_dir(&path.0), |py, list| plain_list(py, &list))
+        self.call(py, How::later(later), move |core, _| core.list_dir(&path.0), |py, list| plain_list(py, &list))
     }
 
     #[pyo3(signature = (path, *, max_depth, later=None))]
@@ -466,14 +493,22 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let max_depth = max_depth.map(Whole::get);
-        let core = self.core.clone();
-        run(py, How::later(later), move |work| core.walk(&path.0, max_depth, work), |py, list| plain_list(py, &list))
+        self.call(
+            py,
+            How::later(later),
+            move |core, work| core.walk(&path.0, max_depth, work),
+            |py, list| plain_list(py, &list),
+        )
     }
 
     #[pyo3(signature = (path, *, later=None))]
     fn summary(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, How::later(later), move |work| core.summary(&path.0, work), |py, summary| plain(py, &summary))
+        self.call(
+            py,
+            How::later(later),
+            move |core, work| core.summary(&path.0, work),
+            |py, summary| plain(py, &summary),
+        )
     }
 
     #[pyo3(signature = (pattern, path, *, max_results, later=None))]
@@ -486,11 +521,10 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let max_results = max_results.map(Whole::get);
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             How::later(later),
-            move |work| core.glob(&pattern.0, &path.0, max_results, work),
+            move |core, work| core.glob(&pattern.0, &path.0, max_results, work),
             |py, result| plain(py, &result),
         )
     }
@@ -521,11 +555,10 @@ impl PyWorkspace {
         let max_files = max_files.map(Whole::get);
         let max_matches = max_matches.get();
         let max_line_bytes = max_line_bytes.get();
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             How::later(later),
-            move |work| {
+            move |core, work| {
                 let options = SearchOptions {
                     regex,
                     ignore_case,
@@ -556,11 +589,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let if_hash = parse_id(if_hash.as_deref())?;
                 let options = WriteOptions { parents, create_only, if_hash, author: author.as_deref() };
                 core.write(&path.0, &data, options, work)
@@ -582,11 +614,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let if_hash = parse_id(if_hash.as_deref())?;
                 let options = WriteOptions { parents, create_only, if_hash, author: author.as_deref() };
                 core.write(&path.0, text.as_bytes(), options, work)
@@ -605,11 +636,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let options = WriteOptions { parents, author: author.as_deref(), ..WriteOptions::default() };
                 core.append(&path.0, &data, options, work)
             },
@@ -627,11 +657,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.mkdir(&path.0, parents, exist_ok, author.as_deref(), work),
+            move |core, work| core.mkdir(&path.0, parents, exist_ok, author.as_deref(), work),
             nothing,
         )
     }
@@ -649,11 +678,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let options = TransferOptions { overwrite, recursive, parents, author: author.as_deref() };
                 core.copy(&source.0, &destination.0, options, work)
             },
@@ -673,11 +701,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let options = TransferOptions { overwrite, recursive: true, parents, author: author.as_deref() };
                 core.rename(&source.0, &destination.0, options, work)
             },
@@ -695,11 +722,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.remove(&path.0, recursive, missing_ok, author.as_deref(), work),
+            move |core, work| core.remove(&path.0, recursive, missing_ok, author.as_deref(), work),
             nothing,
         )
     }
@@ -714,11 +740,10 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.symlink(&path.0, &target.0, parents, author.as_deref(), work),
+            move |core, work| core.symlink(&path.0, &target.0, parents, author.as_deref(), work),
             nothing,
         )
     }
@@ -732,8 +757,12 @@ impl PyWorkspace {
         author: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.hardlink(&source.0, &path.0, author.as_deref(), work), nothing)
+        self.call(
+            py,
+            self.changing(later),
+            move |core, work| core.hardlink(&source.0, &path.0, author.as_deref(), work),
+            nothing,
+        )
     }
 
     #[pyo3(signature = (path, mode, *, author, later=None))]
@@ -746,14 +775,17 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let mode = mode.get();
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.chmod(&path.0, mode, author.as_deref(), work), nothing)
+        self.call(
+            py,
+            self.changing(later),
+            move |core, work| core.chmod(&path.0, mode, author.as_deref(), work),
+            nothing,
+        )
     }
 
     #[pyo3(signature = (*, author, later=None))]
     fn clear(&self, py: Python<'_>, author: Option<String>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.clear(author.as_deref(), work), nothing)
+        self.call(py, self.changing(later), move |core, work| core.clear(author.as_deref(), work), nothing)
     }
 
     #[pyo3(signature = (path, old, new, *, count, if_hash, encoding, author, later=None))]
@@ -771,11 +803,10 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let count = count.map(Whole::get);
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let options = EditOptions {
                     count,
                     if_hash: parse_id(if_hash.as_deref())?,
@@ -797,31 +828,27 @@ impl PyWorkspace {
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.slow(later, progress),
-            move |work| core.checkpoint(label.as_deref(), author.as_deref(), work),
+            move |core, work| core.checkpoint(label.as_deref(), author.as_deref(), work),
             checkpoint,
         )
     }
 
     #[pyo3(signature = (*, later=None))]
     fn checkpoints(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.checkpoints(work), checkpoint_list)
+        self.call(py, self.changing(later), Workspace::checkpoints, checkpoint_list)
     }
 
     #[pyo3(signature = (*, later=None))]
     fn head(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.head(work), checkpoint)
+        self.call(py, self.changing(later), Workspace::head, checkpoint)
     }
 
     #[pyo3(signature = (r#ref, *, later=None))]
     fn resolve(&self, py: Python<'_>, r#ref: TextArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.resolve(&r#ref, work), checkpoint)
+        self.call(py, self.changing(later), move |core, work| core.resolve(&r#ref, work), checkpoint)
     }
 
     #[pyo3(signature = (a, b, *, path=None, progress=None, later=None))]
@@ -834,11 +861,10 @@ impl PyWorkspace {
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.slow(later, progress),
-            move |work| core.diff(a.as_deref(), b.as_deref(), path.as_ref().map_or(b"/", |path| &path.0), work),
+            move |core, work| core.diff(a.as_deref(), b.as_deref(), path.as_ref().map_or(b"/", |path| &path.0), work),
             |py, diff| object(py, PyDiff(Arc::new(diff))),
         )
     }
@@ -855,11 +881,10 @@ impl PyWorkspace {
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.slow(later, progress),
-            move |work| {
+            move |core, work| {
                 let paths: Option<Vec<&[u8]>> =
                     paths.as_ref().map(|paths| paths.iter().map(|path| path.0.as_slice()).collect());
                 let done = core.rollback(&r#ref, paths.as_deref(), label.as_deref(), author.as_deref(), work)?;
@@ -890,11 +915,10 @@ impl PyWorkspace {
     ) -> PyResult<Py<PyAny>> {
         let limit = limit.map(Whole::get);
         let after = after.get();
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 let path = path.as_ref().map(|path| path.0.as_slice());
                 let records = core.history(after, limit, path, author.as_deref(), work)?;
                 records.iter().map(|record| plain_record(record)).collect::<Result<Vec<_>>>()
@@ -913,11 +937,10 @@ impl PyWorkspace {
     ) -> PyResult<Py<PyAny>> {
         let max_lines = max_lines.map(Whole::get);
         let sequence = sequence.get();
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.record_diff(sequence, max_lines, work),
+            move |core, work| core.record_diff(sequence, max_lines, work),
             |py, patch| plain(py, &patch),
         )
     }
@@ -925,8 +948,7 @@ impl PyWorkspace {
     #[pyo3(signature = (through, *, later=None))]
     fn prune_history(&self, py: Python<'_>, through: Whole<u64>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let through = through.get();
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.prune_history(through, work), number)
+        self.call(py, self.changing(later), move |core, work| core.prune_history(through, work), number)
     }
 
     #[pyo3(signature = (path, *, limit, later=None))]
@@ -938,11 +960,10 @@ impl PyWorkspace {
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         let limit = limit.map(Whole::get);
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.log(&path.0, limit, work),
+            move |core, work| core.log(&path.0, limit, work),
             |py, entries| {
                 let entries: Vec<PlainLogEntry> = entries
                     .into_iter()
@@ -960,11 +981,10 @@ impl PyWorkspace {
 
     #[pyo3(signature = (path, *, later=None))]
     fn blame(&self, py: Python<'_>, path: PathArg, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| core.blame(&path.0, work),
+            move |core, work| core.blame(&path.0, work),
             |py, lines| {
                 let lines: Vec<PlainBlame> = lines
                     .into_iter()
@@ -983,11 +1003,10 @@ impl PyWorkspace {
 
     #[pyo3(signature = (*, later=None))]
     fn changed_by(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.changing(later),
-            move |work| {
+            move |core, work| {
                 core.visits(work)?
                     .into_iter()
                     .map(|visit| {
@@ -1006,8 +1025,7 @@ impl PyWorkspace {
 
     #[pyo3(signature = (*, later=None))]
     fn stats(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.stats(work), |py, stats| plain(py, &stats))
+        self.call(py, self.changing(later), Workspace::stats, |py, stats| plain(py, &stats))
     }
 
     #[pyo3(signature = (path, destination, *, r#ref, progress=None, later=None))]
@@ -1020,11 +1038,10 @@ impl PyWorkspace {
         progress: Option<Py<PyAny>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.slow(later, progress),
-            move |work| {
+            move |core, work| {
                 let Some(destination) = destination else {
                     let mut out = Vec::new();
                     core.export(&path.0, r#ref.as_deref(), &mut out, work)?;
@@ -1063,11 +1080,10 @@ impl PyWorkspace {
         } else {
             return Err(PyTypeError::new_err("an archive is bytes or the path of a file on this machine"));
         };
-        let core = self.core.clone();
-        run(
+        self.call(
             py,
             self.slow(later, progress),
-            move |work| match source {
+            move |core, work| match source {
                 Source::Bytes(bytes) => core.import(&mut bytes.as_ref(), &path.0, author.as_deref(), work),
                 Source::Host(host) => {
                     #[expect(clippy::disallowed_methods, reason = "the caller's own file on the host")]
@@ -1087,7 +1103,11 @@ impl PyWorkspace {
         r#ref: Option<TextArg>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        let core = self.core.clone();
-        run(py, self.changing(later), move |work| core.materialize(&directory, r#ref.as_deref(), work), nothing)
+        self.call(
+            py,
+            self.changing(later),
+            move |core, work| core.materialize(&directory, r#ref.as_deref(), work),
+            nothing,
+        )
     }
 }

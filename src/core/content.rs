@@ -11,7 +11,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha1_checked::{Digest, Sha1};
 use std::fmt;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -226,6 +226,11 @@ impl Content {
         self.read(0..self.0.len)
     }
 
+    /// Reads it from front to back.
+    pub fn reader(&self) -> ContentReader<'_> {
+        ContentReader { content: self, at: 0 }
+    }
+
     /// Writes everything to `out`, in pieces.
     pub fn copy_to(&self, out: &mut dyn Write) -> Result<()> {
         match &self.0.data {
@@ -237,6 +242,23 @@ impl Content {
             }
             Data::Source(source) => source.copy_to(out),
         }
+    }
+}
+
+/// Reads a content from front to back.
+#[derive(Debug)]
+pub struct ContentReader<'a> {
+    content: &'a Content,
+    at: u64,
+}
+
+impl Read for ContentReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let until = self.at.saturating_add(buffer.len() as u64);
+        let piece = self.content.read(self.at..until).map_err(std::io::Error::other)?;
+        buffer[..piece.len()].copy_from_slice(&piece);
+        self.at += piece.len() as u64;
+        Ok(piece.len())
     }
 }
 

@@ -12,10 +12,10 @@ use crate::core::fs::index::{Index, StatKey};
 use crate::core::fs::jail::{self, Jail, Replace, Stat};
 use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, ResolverChoice, Skipped};
 use crate::core::path::{Name, RawPath, WsPath};
-use crate::core::tree::diff::Change;
+use crate::core::tree::diff::{Change, unchanged};
 use crate::core::tree::ignore::{IgnoreRules, Layer};
 use crate::core::tree::resolve::Follow;
-use crate::core::tree::walk::{Directory, Info, Listed, Visitor, walk};
+use crate::core::tree::walk::{Directory, Info, Listed, Visitor, listed, walk};
 use crate::core::tree::{Entry, Kind, Tree};
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
@@ -93,25 +93,8 @@ fn sweep(dir: &jail::Dir) -> Result<()> {
     Ok(())
 }
 
-fn kind(kind: jail::Kind) -> Kind {
-    match kind {
-        jail::Kind::File => Kind::File,
-        jail::Kind::Directory => Kind::Directory,
-        jail::Kind::Symlink => Kind::Symlink,
-        jail::Kind::Fifo => Kind::Fifo,
-        jail::Kind::Socket => Kind::Socket,
-        jail::Kind::CharDevice | jail::Kind::BlockDevice => Kind::Device,
-    }
-}
-
 fn info(stat: &Stat) -> Info {
-    Info {
-        kind: kind(stat.kind),
-        mode: stat.mode,
-        size: stat.size,
-        modified_ns: Some(stat.mtime_ns),
-        links: stat.nlink,
-    }
+    Info { kind: stat.kind, mode: stat.mode, size: stat.size, modified_ns: Some(stat.mtime_ns), links: stat.nlink }
 }
 
 fn key(stat: &Stat) -> StatKey {
@@ -208,11 +191,12 @@ impl FileSystem for Disk {
             layers: Mutex::new(HashMap::new()),
             found: Mutex::new(HashMap::new()),
             skipped: Mutex::new(Vec::new()),
+            leftovers: Mutex::new(Vec::new()),
             hashed: AtomicUsize::new(0),
         };
         walk(root, &WsPath::root(), &scan, work)?;
         let (found, mut skipped) = (scan.found.into_inner(), scan.skipped.into_inner());
-        let hashed = scan.hashed.into_inner();
+        let (leftovers, hashed) = (scan.leftovers.into_inner(), scan.hashed.into_inner());
         drop(index);
         let previous = self.last.lock().clone();
         let (tree, index) = assemble(found, previous.as_ref())?;
@@ -222,7 +206,7 @@ impl FileSystem for Disk {
         *self.last.lock() = Some(tree.clone());
         self.unsaved.fetch_add(hashed, Ordering::Relaxed);
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Captured { tree, skipped })
+        Ok(Captured { tree, skipped, leftovers })
     }
 
     fn apply(&self, changes: &[Change], keep: &[Skipped], work: &Work) -> Result<()> {
@@ -269,7 +253,7 @@ impl OpenFile for jail::File {
 
 impl Directory for jail::Dir {
     fn list(&self) -> Result<Vec<Listed>> {
-        Ok(self.entries()?.into_iter().map(|(name, found)| Listed { name, kind: kind(found) }).collect())
+        Ok(self.entries()?.into_iter().map(|(name, kind)| Listed { name, kind }).collect())
     }
 
     fn list_with_info(&self) -> Result<Vec<(Name, Info)>> {
@@ -309,6 +293,7 @@ struct Scan<'a> {
     layers: Mutex<HashMap<WsPath, Layer>>,
     found: Mutex<HashMap<WsPath, Found>>,
     skipped: Mutex<Vec<Skipped>>,
+    leftovers: Mutex<Vec<WsPath>>,
     hashed: AtomicUsize,
 }
 
@@ -390,13 +375,15 @@ impl Visitor for Scan<'_> {
         let Some(dir) = directory.as_any().downcast_ref::<jail::Dir>() else {
             return Err(Error::new(ErrorKind::Bug, "a scan met a directory of another kind"));
         };
-        let listing = match dir.entries_with_stat() {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.unreadable(path, error)?;
-                return Ok(Vec::new());
-            }
-        };
+        let mut leftovers = false;
+        let listing = dir.entries_and_leftovers().map(|(entries, found)| {
+            leftovers = found;
+            entries
+        });
+        let listing = listed(self, path, listing)?;
+        if leftovers {
+            self.leftovers.lock().push(path.clone());
+        }
         let layer = self.layer(dir, path)?;
         let indexed = self.index.directories.get(path).map_or(&[][..], Vec::as_slice);
         let mut found = Found { files: Vec::with_capacity(listing.len()), directories: Vec::new() };
@@ -404,11 +391,11 @@ impl Visitor for Scan<'_> {
         for (name, stat) in listing {
             let below = || path.join(name.as_bytes());
             let mode = stat.mode & 0o777;
-            if !self.ignore.is_none() && layer.is_entry_ignored(&below(), stat.kind == jail::Kind::Directory) {
+            if !self.ignore.is_none() && layer.is_entry_ignored(&below(), stat.kind == Kind::Directory) {
                 self.skip(below(), "ignored");
                 continue;
             }
-            match kind(stat.kind) {
+            match stat.kind {
                 Kind::Directory => found.directories.push((name.clone(), mode)),
                 Kind::Symlink => match dir.read_link(name.as_bytes()) {
                     Ok(target) => found.files.push((name.clone(), Entry::Symlink { target: Arc::from(target) }, None)),
@@ -516,13 +503,7 @@ fn is_unchanged(old: &Tree, entries: &[(Name, Entry)]) -> Result<bool> {
         return Ok(false);
     }
     for ((old_name, old), (name, entry)) in old.iter().zip(entries) {
-        let same = old_name == name
-            && match (old, entry) {
-                (Entry::Directory { tree: a, mode: m }, Entry::Directory { tree: b, mode: n }) => {
-                    m == n && a.is_same(b)
-                }
-                (old, entry) => old.same(entry)?,
-            };
+        let same = old_name == name && unchanged(Some(old), Some(entry))?;
         if !same {
             return Ok(false);
         }
@@ -541,7 +522,7 @@ impl Disk {
             }
             at = at.parent();
             if let Some((canonical, stat)) = self.jail.lookup(&at, Follow::Yes)? {
-                if stat.kind != jail::Kind::Directory {
+                if stat.kind != Kind::Directory {
                     return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&at));
                 }
                 break canonical;
@@ -608,7 +589,7 @@ impl Place for DiskPlace<'_> {
         let Some(place) = &self.place else { return Ok(None) };
         let Some(stat) = place.stat()? else { return Ok(None) };
         let mode = stat.mode & 0o777;
-        Ok(match kind(stat.kind) {
+        Ok(match stat.kind {
             Kind::Symlink => Some(Entry::Symlink { target: Arc::from(place.read_link()?) }),
             Kind::File => {
                 if let Some((known, id)) = self.disk.index.read().get(&self.path)
@@ -638,6 +619,7 @@ impl Place for DiskPlace<'_> {
                     layers: Mutex::new(HashMap::new()),
                     found: Mutex::new(HashMap::new()),
                     skipped: Mutex::new(Vec::new()),
+                    leftovers: Mutex::new(Vec::new()),
                     hashed: AtomicUsize::new(0),
                 };
                 walk(root, &self.path, &scan, work)?;
@@ -678,25 +660,7 @@ impl Place for DiskPlace<'_> {
                 Ok(())
             }
             Entry::Symlink { target } => place.symlink(target, mode != PutMode::Create),
-            Entry::Directory { tree, mode: bits } => {
-                if mode == PutMode::Create || place.stat()?.is_none() {
-                    place.make_dir(if mode == PutMode::Restore { 0o777 } else { *bits })?;
-                }
-                for (name, entry) in tree.entries()? {
-                    work.check()?;
-                    let path = self.path.join(name.as_bytes());
-                    let below = place.open_dir()?.place(name.as_bytes())?;
-                    DiskPlace { disk: self.disk, path, missing: vec![], place: Some(below) }.put(
-                        entry,
-                        PutMode::Restore,
-                        work,
-                    )?;
-                }
-                if mode == PutMode::Restore {
-                    place.chmod(*bits)?;
-                }
-                Ok(())
-            }
+            Entry::Directory { mode: bits, .. } => place.make_dir(*bits),
         }
     }
 
@@ -707,7 +671,7 @@ impl Place for DiskPlace<'_> {
     fn remove(&self, work: &Work) -> Result<()> {
         let place = self.place()?;
         match place.stat()? {
-            Some(stat) if stat.kind == jail::Kind::Directory => place.remove_tree(work),
+            Some(stat) if stat.kind == Kind::Directory => place.remove_tree(work),
             _ => place.remove_file(),
         }
     }
@@ -735,19 +699,31 @@ impl Apply<'_> {
     fn run(mut self, changes: &[Change]) -> Result<()> {
         let result = self.change(changes);
         let mut modes = std::mem::take(&mut self.opened);
-        for change in changes {
-            if let Some(Entry::Directory { mode, .. }) = &change.after {
-                modes.insert(change.path.clone(), *mode);
+        if result.is_ok() {
+            for change in changes {
+                if let Some(Entry::Directory { mode, .. }) = &change.after {
+                    modes.insert(change.path.clone(), *mode);
+                }
             }
         }
+        let mut first = result;
         for (path, mode) in modes.iter().rev() {
-            // After a failure the rest is restored as far as it goes; the first error is the one to tell.
-            match self.disk.jail.place(path, Follow::No).and_then(|place| place.chmod(*mode)) {
-                Err(error) if result.is_ok() && !is_gone(&error) => return Err(error),
+            // All of them, as far as it goes; the first error is the one to tell.
+            match self.give_mode(path, *mode) {
+                Err(error) if first.is_ok() && !is_gone(&error) => first = Err(error),
                 _ => {}
             }
         }
-        result
+        first
+    }
+
+    /// Sets the mode of a directory; what took its place meanwhile has a mode of its own.
+    fn give_mode(&self, path: &WsPath, mode: u32) -> Result<()> {
+        let place = self.disk.jail.place(path, Follow::No)?;
+        match place.stat()? {
+            Some(stat) if stat.kind == Kind::Directory => place.chmod(mode),
+            _ => Ok(()),
+        }
     }
 
     /// A path that was left out of the capture cannot be brought back, so nothing may take its place.
@@ -786,9 +762,7 @@ impl Apply<'_> {
                 {
                     // Not if it is of the new kind already: an interrupted application is being finished.
                     let there = self.disk.jail.lookup(&change.path, Follow::No)?;
-                    there.is_some_and(|(_, stat)| {
-                        (stat.kind == jail::Kind::Directory) != (after.kind() == Kind::Directory)
-                    })
+                    there.is_some_and(|(_, stat)| (stat.kind == Kind::Directory) != (after.kind() == Kind::Directory))
                 }
                 _ => false,
             };
@@ -801,7 +775,7 @@ impl Apply<'_> {
                 (_, None) | (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => {}
                 (_, Some(Entry::Directory { .. })) => {
                     self.at(&change.path, &|place| match place.stat()? {
-                        Some(stat) if stat.kind == jail::Kind::Directory => Ok(()),
+                        Some(stat) if stat.kind == Kind::Directory => Ok(()),
                         Some(_) => {
                             place.remove_file()?;
                             place.make_dir(0o777)
@@ -835,7 +809,7 @@ impl Apply<'_> {
         let kept = self.keep.iter().any(|skipped| skipped.path.starts_with(path));
         let result = self.at(path, &|place| match place.stat()? {
             None => Ok(()),
-            Some(stat) if stat.kind == jail::Kind::Directory => match place.remove_dir() {
+            Some(stat) if stat.kind == Kind::Directory => match place.remove_dir() {
                 // Holds something no checkpoint holds: it stays, and so does its directory.
                 Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && kept => Ok(()),
                 // Temporary files of writers that died are nobody's.

@@ -41,24 +41,14 @@ impl Memory {
         *self.tree.write() = tree;
     }
 
-    /// Reads a file without cloning the path or the tree: the way nearly every read takes.
     fn with_file<T>(&self, path: &WsPath, read: impl FnOnce(&Content) -> Result<T>) -> Result<T> {
         let tree = self.tree.read();
-        let mut here = tree.entries().map_err(|error| error.at(path))?;
-        let mut names = path.names().peekable();
-        while let Some(name) = names.next() {
-            match here.get(name) {
-                Some(Entry::Directory { tree, .. }) if names.peek().is_some() => {
-                    here = tree.entries().map_err(|error| error.at(path))?;
-                }
-                Some(Entry::File { content, .. }) if names.peek().is_none() => return read(content),
-                _ => break,
-            }
-        }
-        // Anything unusual: links, directories, missing entries.
-        let found = resolve(&tree, path.names(), Follow::Yes).map_err(|error| error.at(path))?;
+        let found = match resolve_plain(&tree, path, Follow::Yes).map_err(|error| error.at(path))? {
+            Some(found) => found,
+            None => resolve(&tree, path.names(), Follow::Yes).map_err(|error| error.at(path))?.entry,
+        };
         drop(tree);
-        match found.entry {
+        match found {
             Some(Entry::File { content, .. }) => read(&content),
             Some(Entry::Directory { .. }) => Err(Error::new(ErrorKind::IsADirectory, "is a directory").at(path)),
             _ => Err(Error::new(ErrorKind::FileNotFound, "no such file").at(path)),
@@ -183,7 +173,7 @@ impl FileSystem for Memory {
     }
 
     fn capture(&self, _keeper: &dyn Keeper, _work: &Work) -> Result<Captured> {
-        Ok(Captured { tree: self.tree(), skipped: Vec::new() })
+        Ok(Captured { tree: self.tree(), ..Captured::default() })
     }
 
     fn apply(&self, changes: &[Change], _keep: &[Skipped], _work: &Work) -> Result<()> {

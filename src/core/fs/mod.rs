@@ -63,12 +63,14 @@ pub struct Skipped {
 }
 
 /// A whole filesystem as a tree.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Captured {
     /// The tree.
     pub tree: Tree,
     /// What it does not hold, sorted by path. Nothing may delete these paths for not being in the tree.
     pub skipped: Vec<Skipped>,
+    /// Directories with temporary files of ours, which a crash or a failing disk left behind.
+    pub leftovers: Vec<WsPath>,
 }
 
 /// A file opened for reading from front to back.
@@ -156,8 +158,7 @@ pub trait Place: Debug {
     /// Returns what stands there, with its bytes safe: in memory if they are few, kept if not.
     fn before(&self, keeper: &dyn Keeper, work: &Work) -> Result<Option<Entry>>;
 
-    /// Puts a file, link or directory (with all it holds) there, in one step where the system can. An
-    /// existing file or link is replaced; `exclusive` refuses that. The mode of an existing file is
+    /// Puts a file, link or empty directory there, in one step. An existing file or link is replaced; `exclusive` refuses that. The mode of an existing file is
     /// kept unless `mode` says otherwise.
     fn put(&self, entry: &Entry, mode: PutMode, work: &Work) -> Result<()>;
 

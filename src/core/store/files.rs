@@ -81,11 +81,6 @@ impl Dir {
         }
     }
 
-    /// Opens a directory of the system, if it can be.
-    pub(crate) fn open_system(path: &str) -> Option<Self> {
-        rustix::fs::open(path, DIR_FLAGS, Mode::empty()).ok().map(Dir)
-    }
-
     /// Takes every right from group and others.
     pub(crate) fn protect(&self) -> Result<()> {
         let stat = rustix::fs::fstat(self).map_err(|error| Error::os(error, "examining the store directory"))?;

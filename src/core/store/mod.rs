@@ -6,7 +6,6 @@
 pub mod checkpoint;
 pub mod commit;
 pub(crate) mod files;
-pub mod lock;
 pub mod log;
 mod loose;
 pub mod names;

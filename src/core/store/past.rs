@@ -5,7 +5,8 @@
 //! caller holds the workspace's lock around every call that changes something.
 //!
 //! Order of a mutation on disk: record, change, settled mark. A record beyond the mark is in doubt; the
-//! floor above finishes what it tells of before anything else happens.
+//! floor above does what it tells of before anything else happens, or undoes it if it is doomed: somebody
+//! was told that it failed.
 
 #![expect(clippy::disallowed_methods, reason = "the store's own directory, which no tool can reach")]
 
@@ -99,9 +100,6 @@ pub trait Past: Send + Sync + Debug {
     /// Lists all checkpoints, oldest first.
     fn checkpoints(&mut self) -> Result<Vec<Arc<Checkpoint>>>;
 
-    /// Names a tree, keeping it.
-    fn save_tree(&self, tree: &Tree) -> Result<TreeKey>;
-
     /// Adds a checkpoint on top of the head.
     fn commit(&mut self, new: NewCheckpoint<'_>) -> Result<Arc<Checkpoint>>;
 
@@ -117,14 +115,17 @@ pub trait Past: Send + Sync + Debug {
     /// Writes a record; it is in doubt until [`Past::settle`].
     fn append(&mut self, record: Record, keep: Keep) -> Result<()>;
 
+    /// Says that the record just written failed: if it stays in doubt, it is to be undone, not done.
+    fn doom(&mut self);
+
     /// Takes the record just written back: what it tells of did not happen.
     fn take_back(&mut self) -> Result<()>;
 
     /// Says that what the newest record tells of has happened.
     fn settle(&mut self) -> Result<()>;
 
-    /// Returns the newest record if it is in doubt.
-    fn in_doubt(&mut self) -> Result<Option<Record>>;
+    /// Returns the newest record if it is in doubt, and whether it is doomed.
+    fn in_doubt(&mut self) -> Result<Option<(Record, bool)>>;
 
     /// Says that what the newest record tells of cannot be finished.
     fn mark_failed(&mut self) -> Result<()>;
@@ -208,12 +209,8 @@ impl Past for MemoryPast {
         Ok(self.checkpoints.iter().map(|(checkpoint, _)| Arc::clone(checkpoint)).collect())
     }
 
-    fn save_tree(&self, tree: &Tree) -> Result<TreeKey> {
-        trees::save(tree, &HashOnly)
-    }
-
     fn commit(&mut self, new: NewCheckpoint<'_>) -> Result<Arc<Checkpoint>> {
-        let key = self.save_tree(new.tree)?;
+        let key = trees::save(new.tree, &HashOnly)?;
         let tree = new.tree.clone();
         let mut checkpoint = unnamed(new, key, self.head().map(|head| head.id));
         checkpoint.id = ObjectId::hash("commit", &checkpoint.to_commit()?.encode()?);
@@ -255,6 +252,8 @@ impl Past for MemoryPast {
         Ok(())
     }
 
+    fn doom(&mut self) {}
+
     fn take_back(&mut self) -> Result<()> {
         self.records.pop();
         Ok(())
@@ -264,7 +263,7 @@ impl Past for MemoryPast {
         Ok(())
     }
 
-    fn in_doubt(&mut self) -> Result<Option<Record>> {
+    fn in_doubt(&mut self) -> Result<Option<(Record, bool)>> {
         Ok(None)
     }
 
@@ -366,13 +365,18 @@ pub struct GitPast {
     store: PathBuf,
     directory: PathBuf,
     log: Log,
-    /// Eight bytes: the sequence of the newest record known to have happened.
+    /// Two numbers of eight bytes: the sequence of the newest record known to have happened, and the time of
+    /// the newest doomed one. Both are there from the start, so that a full disk cannot keep them from
+    /// being written.
     settled: File,
+    /// As in the file, which may refuse to be written.
+    doomed: i64,
     head: Option<Arc<Checkpoint>>,
     chain: Vec<Arc<Checkpoint>>,
     names: Option<Vec<Named>>,
     sequence: u64,
     last_offset: Option<u64>,
+    last_time: i64,
 }
 
 impl GitPast {
@@ -409,13 +413,18 @@ impl GitPast {
             directory,
             log,
             settled,
+            doomed: 0,
             head: None,
             chain: Vec::new(),
             names: None,
             sequence: 0,
             last_offset: None,
+            last_time: 0,
         };
         past.reload()?;
+        let (settled, doomed) = past.marks()?;
+        past.doomed = doomed;
+        past.mark(settled, doomed)?;
         Ok(past)
     }
 
@@ -442,9 +451,7 @@ impl GitPast {
                     self.sequence = mutation.sequence;
                     self.last_offset = Some(frame.place.offset);
                 }
-                Frame::Checkpoint { cursor: sequence, .. }
-                | Frame::Name { cursor: sequence, .. }
-                | Frame::Failed { sequence } => self.sequence = sequence,
+                Frame::Moved { cursor: sequence } | Frame::Failed { sequence } => self.sequence = sequence,
             }
         }
         if let Some(head) = &self.head {
@@ -481,6 +488,14 @@ impl GitPast {
         }
     }
 
+    /// Names a tree, keeping it.
+    fn save_tree(&self, tree: &Tree) -> Result<TreeKey> {
+        let batch = self.objects.batch()?;
+        let key = trees::save(tree, &IntoBatch { objects: &self.objects, batch: &batch })?;
+        batch.finish()?;
+        Ok(key)
+    }
+
     fn source(&self) -> Arc<dyn TreeSource> {
         Arc::new(StoredTrees(Arc::clone(&self.objects)))
     }
@@ -508,13 +523,25 @@ impl GitPast {
         Ok(self.names.as_deref().unwrap_or_default())
     }
 
-    fn settled(&self) -> Result<u64> {
-        let mut bytes = [0; 8];
-        match self.settled.read_exact_at(&mut bytes, 0) {
-            Ok(()) => Ok(u64::from_le_bytes(bytes)),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(0),
-            Err(error) => Err(Error::io(&error, "reading the state directory")),
+    /// Reads what is settled and what is doomed; zeros before anything was written.
+    fn marks(&self) -> Result<(u64, i64)> {
+        let mut marks = [[0; 8]; 2];
+        let mut at = 0;
+        while at < 16 {
+            match self.settled.read_at(&mut marks.as_flattened_mut()[at..], at as u64) {
+                Ok(0) => break,
+                Ok(read) => at += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&error, "reading the state directory")),
+            }
         }
+        Ok((u64::from_le_bytes(marks[0]), i64::from_le_bytes(marks[1])))
+    }
+
+    fn mark(&self, settled: u64, doomed: i64) -> Result<()> {
+        self.settled
+            .write_all_at([settled.to_le_bytes(), doomed.to_le_bytes()].as_flattened(), 0)
+            .map_err(|error| Error::io(&error, "writing the state directory"))
     }
 
     fn decode(&self, mutation: record::MutationFrame, offset: u64) -> Result<Record> {
@@ -583,13 +610,6 @@ impl Past for GitPast {
         Ok(all.into_iter().map(Arc::new).collect())
     }
 
-    fn save_tree(&self, tree: &Tree) -> Result<TreeKey> {
-        let batch = self.objects.batch()?;
-        let key = trees::save(tree, &IntoBatch { objects: &self.objects, batch: &batch })?;
-        batch.finish()?;
-        Ok(key)
-    }
-
     fn commit(&mut self, new: NewCheckpoint<'_>) -> Result<Arc<Checkpoint>> {
         let batch = self.objects.batch()?;
         let key = trees::save(new.tree, &IntoBatch { objects: &self.objects, batch: &batch })?;
@@ -631,7 +651,7 @@ impl Past for GitPast {
         let checkpoint = Arc::new(checkpoint);
         self.head = Some(Arc::clone(&checkpoint));
         // The reference is the truth; the frame tells other processes to look at it.
-        let header = record::to_json(&Frame::Checkpoint { id: checkpoint.id, cursor })?;
+        let header = record::to_json(&Frame::Moved { cursor })?;
         drop(self.log.append(&header, &[]));
         Ok(checkpoint)
     }
@@ -657,9 +677,7 @@ impl Past for GitPast {
         batch.finish()?;
         self.refs.write(&self.names_reference, tip, before)?;
         // Tells other processes to look.
-        let frame =
-            Frame::Name { id: head.id, label: label.clone(), author: author.clone(), time_ns, cursor: self.sequence };
-        drop(self.log.append(&record::to_json(&frame)?, &[]));
+        drop(self.log.append(&record::to_json(&Frame::Moved { cursor: self.sequence })?, &[]));
         if let Some(names) = &mut self.names {
             names.push(Named { id: head.id, author, label: label.clone(), time_ns });
         }
@@ -687,34 +705,45 @@ impl Past for GitPast {
         let bodies: Vec<&[u8]> = bodies.iter().map(AsRef::as_ref).collect();
         let frame = self.log.append(&header, &bodies)?;
         self.last_offset = Some(frame.offset);
+        self.last_time = record.time_ns;
         self.sequence = record.sequence;
         Ok(())
     }
 
+    fn doom(&mut self) {
+        self.doomed = self.last_time;
+        // Known to this process in any case; another one would do what was not undone by then.
+        drop(self.settled.write_all_at(&self.doomed.to_le_bytes(), 8));
+    }
+
     fn take_back(&mut self) -> Result<()> {
-        if let Some(offset) = self.last_offset.take() {
+        if let Some(offset) = self.last_offset {
             self.log.truncate_to(offset)?;
+            self.last_offset = None;
             self.sequence -= 1;
         }
         Ok(())
     }
 
     fn settle(&mut self) -> Result<()> {
-        self.settled
-            .write_all_at(&self.sequence.to_le_bytes(), 0)
-            .map_err(|error| Error::io(&error, "writing the state directory"))
+        self.mark(self.sequence, self.doomed)
     }
 
-    fn in_doubt(&mut self) -> Result<Option<Record>> {
-        if self.sequence <= self.settled()? {
+    fn in_doubt(&mut self) -> Result<Option<(Record, bool)>> {
+        let (settled, doomed) = self.marks()?;
+        if self.sequence <= settled {
             return Ok(None);
         }
         for frame in self.log.iter_back() {
             let frame = frame?;
             match record::from_json(&frame.header)? {
-                Frame::Mutation(mutation) => return self.decode(mutation, frame.place.offset).map(Some),
+                Frame::Mutation(mutation) => {
+                    let record = self.decode(mutation, frame.place.offset)?;
+                    let is_doomed = [doomed, self.doomed].contains(&record.time_ns);
+                    return Ok(Some((record, is_doomed)));
+                }
                 Frame::Failed { .. } => break,
-                Frame::Checkpoint { .. } | Frame::Name { .. } => {}
+                Frame::Moved { .. } => {}
             }
         }
         self.settle()?;
@@ -736,7 +765,7 @@ impl Past for GitPast {
                 Frame::Mutation(mutation) if mutation.sequence <= after => break,
                 Frame::Mutation(mutation) => records.push(self.decode(mutation, frame.place.offset)?),
                 Frame::Failed { sequence } => failed.push(sequence),
-                Frame::Checkpoint { .. } | Frame::Name { .. } => {}
+                Frame::Moved { .. } => {}
             }
         }
         records.reverse();

@@ -89,15 +89,11 @@ pub struct Record {
 pub(crate) enum Frame {
     /// A mutation.
     Mutation(MutationFrame),
-    /// A checkpoint was taken.
-    Checkpoint {
-        /// Its commit.
-        id: ObjectId,
+    /// A checkpoint was taken or got another name: whoever reads this looks at the references again.
+    Moved {
         /// The last sequence it covers.
         cursor: u64,
     },
-    /// An existing checkpoint got another label or author, for nothing had changed.
-    Name { id: ObjectId, label: Option<String>, author: String, time_ns: i64, cursor: u64 },
     /// A mutation that was in doubt turned out not to have taken place.
     Failed { sequence: u64 },
 }

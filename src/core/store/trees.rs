@@ -9,6 +9,7 @@
 //! of every plain file, executable and directory there (a whole project under another umask costs one
 //! short blob, the same for all its directories), a name gives its own.
 
+use crate::core::cancel::Work;
 use crate::core::content::{Content, ContentSource, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::Name;
@@ -75,7 +76,7 @@ impl Sink for IntoBatch<'_> {
         }
         match content.in_memory() {
             Some(bytes) => self.batch.put(ObjectKind::Blob, bytes),
-            None => self.batch.put(ObjectKind::Blob, &content.read_all()?),
+            None => self.batch.put_stream(content.len(), &mut content.reader(), &Work::default()),
         }
     }
 }

@@ -58,8 +58,23 @@ fn compare(at: &WsPath, old: &Tree, new: &Tree, out: &mut Vec<Change>) -> Result
         let before = if order.is_le() { left.next() } else { None };
         let after = if order.is_ge() { right.next() } else { None };
         let Some((name, _)) = before.or(after) else { return Ok(()) };
-        entry(&at.join(name.as_bytes()), before.map(|(_, entry)| entry), after.map(|(_, entry)| entry), out)?;
+        let (before, after) = (before.map(|(_, entry)| entry), after.map(|(_, entry)| entry));
+        // PERF: nearly all entries of a directory that changed are the same; for those no path is made.
+        if !unchanged(before, after)? {
+            entry(&at.join(name.as_bytes()), before, after, out)?;
+        }
     }
+}
+
+/// Tells whether both are the same, with all below them.
+pub fn unchanged(before: Option<&Entry>, after: Option<&Entry>) -> Result<bool> {
+    Ok(match (before, after) {
+        (Some(Entry::Directory { tree: a, mode: m }), Some(Entry::Directory { tree: b, mode: n })) => {
+            m == n && a.is_same(b)
+        }
+        (Some(before), Some(after)) => before.same(after)?,
+        _ => false,
+    })
 }
 
 fn entry(path: &WsPath, before: Option<&Entry>, after: Option<&Entry>, out: &mut Vec<Change>) -> Result<()> {
@@ -83,6 +98,13 @@ fn subtree(entry: Option<&Entry>) -> Option<&Tree> {
         Some(Entry::Directory { tree, .. }) => Some(tree),
         _ => None,
     }
+}
+
+/// Turns changes into those that take them back, in the same order: a directory before what it holds.
+pub fn inverse(changes: &[Change]) -> Vec<Change> {
+    let turned =
+        |change: &Change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() };
+    changes.iter().map(turned).collect()
 }
 
 /// Expands one change of a whole directory into the changes of all it holds, itself first.

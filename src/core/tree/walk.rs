@@ -76,6 +76,11 @@ struct Queue {
     failed: Option<Error>,
 }
 
+/// Takes a listing, or tells the visitor why there is none.
+pub fn listed<T>(visitor: &dyn Visitor, path: &WsPath, listing: Result<Vec<T>>) -> Result<Vec<T>> {
+    listing.or_else(|error| visitor.unreadable(path, error).map(|()| Vec::new()))
+}
+
 /// Visits `start` and everything below it that the visitor enters.
 pub fn walk(start: Arc<dyn Directory>, path: &WsPath, visitor: &dyn Visitor, work: &Work) -> Result<()> {
     let found = enter(&start, path, 0, visitor, work)?;

@@ -10,7 +10,7 @@ use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::WsPath;
 use crate::core::store::record::MutationKind;
-use crate::core::tree::diff::{Change, diff};
+use crate::core::tree::diff::diff;
 use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -124,18 +124,9 @@ impl Workspace {
             return Ok(count);
         }
         let files = self.files();
-        let back: Vec<Change> = changes
-            .iter()
-            .map(|change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() })
-            .collect();
         files.check_apply(&changes, &present.skipped)?;
         let said = Said { kind: MutationKind::Import, author, source: None, checkpoint: None, label: None };
-        changing.record_or(
-            &said,
-            changes.clone(),
-            || files.apply(&changes, &present.skipped, work),
-            || files.apply(&back, &present.skipped, &Work::default()),
-        )?;
+        changing.record(&said, changes.clone(), || files.apply(&changes, &present.skipped, work))?;
         Ok(count)
     }
 }
@@ -218,7 +209,7 @@ fn add(builder: &mut tar::Builder<&mut dyn Write>, path: &WsPath, entry: &Entry)
         Entry::File { content, .. } => {
             header.set_entry_type(tar::EntryType::Regular);
             header.set_size(content.len());
-            builder.append_data(&mut header, host, ContentReader { content, at: 0 }).map_err(failed)
+            builder.append_data(&mut header, host, content.reader()).map_err(failed)
         }
         Entry::Symlink { target } => {
             header.set_entry_type(tar::EntryType::Symlink);
@@ -228,21 +219,5 @@ fn add(builder: &mut tar::Builder<&mut dyn Write>, path: &WsPath, entry: &Entry)
             header.set_entry_type(tar::EntryType::Directory);
             builder.append_data(&mut header, host, std::io::empty()).map_err(failed)
         }
-    }
-}
-
-struct ContentReader<'a> {
-    content: &'a Content,
-    at: u64,
-}
-
-impl Read for ContentReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        // Larger steps than a copy's usual 8 KiB: each may start a decompression of its own.
-        let until = self.at.saturating_add(buffer.len() as u64);
-        let piece = self.content.read(self.at..until).map_err(std::io::Error::other)?;
-        buffer[..piece.len()].copy_from_slice(&piece);
-        self.at += piece.len() as u64;
-        Ok(piece.len())
     }
 }

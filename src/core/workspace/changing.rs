@@ -1,18 +1,20 @@
 //! One change at a time: the lock, the record, the change, the mark.
 
+use super::reads::file_id;
 use super::{DEFAULT_AUTHOR, EXTERNAL_AUTHOR, Files, LOCK_TIMEOUT, Track, Workspace, now_ns};
 use crate::core::cancel::Work;
-use crate::core::content::{Content, ObjectId};
+use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::{Captured, PutMode, Skipped};
+use crate::core::fs::{Captured, FileSystem, PutMode, Skipped};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{CheckpointKind, Details};
 use crate::core::store::past::{NewCheckpoint, Past};
 use crate::core::store::record::{MutationKind, Record, Status};
-use crate::core::tree::diff::{Change, diff, expand};
+use crate::core::tree::diff::{Change, diff, expand, inverse};
 use crate::core::tree::ignore::{IgnoreRules, Layer};
 use crate::core::tree::resolve::Follow;
+use crate::core::tree::walk::Info;
 use crate::core::tree::{Entry, Kind, Tree};
 use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +97,8 @@ impl Changing<'_> {
             return Ok(());
         }
         let captured = self.capture()?;
-        self.commit(&captured, CheckpointKind::Baseline, Some("baseline".to_owned()), DEFAULT_AUTHOR, None)?;
+        let changes = self.since_head(&captured.tree)?;
+        self.commit(&captured, &changes, CheckpointKind::Baseline, Some("baseline".to_owned()), DEFAULT_AUTHOR, None)?;
         Ok(())
     }
 
@@ -106,30 +109,8 @@ impl Changing<'_> {
         changes: Vec<Change>,
         act: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let undo = changes.clone();
-        self.record_with_undo(said, changes, undo, act)
-    }
-
-    fn record_with_undo(
-        &mut self,
-        said: &Said<'_>,
-        changes: Vec<Change>,
-        undo: Vec<Change>,
-        act: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let workspace = self.workspace;
-        self.record_or(said, changes, act, move || put_back(workspace, &undo))
-    }
-
-    /// The order every change is made in; `undo` puts back what a failed `act` left half done.
-    pub(super) fn record_or(
-        &mut self,
-        said: &Said<'_>,
-        changes: Vec<Change>,
-        act: impl FnOnce() -> Result<()>,
-        undo: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
         self.work.check()?;
+        let done = undoable(said.kind, &changes).to_vec();
         let tracked = self.workspace.inner.track != Track::Off;
         if tracked {
             let record = Record {
@@ -154,32 +135,43 @@ impl Changing<'_> {
                 Ok(())
             }
             Err(error) => {
-                let undone = undo();
-                if tracked {
-                    match undone {
-                        Ok(()) => self.past.take_back()?,
-                        // Half done for now: the next call, or the next opening, finishes it first.
-                        Err(_) => self.workspace.inner.in_doubt.store(true, Ordering::Release),
-                    }
-                }
+                self.undo_failed(tracked, &done);
                 Err(error)
             }
+        }
+    }
+
+    /// Undoes the newest record's change after a failure. What cannot be undone now (whatever made the change
+    /// fail may last) is undone by the next call, or the next opening, before anything else.
+    pub(super) fn undo_failed(&mut self, tracked: bool, changes: &[Change]) {
+        if tracked {
+            self.past.doom();
+        }
+        let undone =
+            put_back(self.workspace, changes).and_then(|()| if tracked { self.past.take_back() } else { Ok(()) });
+        if tracked && undone.is_err() {
+            self.workspace.inner.in_doubt.store(true, Ordering::Release);
         }
     }
 
     /// Finishes the newest record if nobody said that it happened.
     pub(super) fn finish_interrupted(&mut self) -> Result<()> {
         let doubt = &self.workspace.inner.in_doubt;
-        let Some(record) = self.past.in_doubt()? else {
+        let Some((record, is_doomed)) = self.past.in_doubt()? else {
             doubt.store(false, Ordering::Release);
             return Ok(());
         };
         doubt.store(true, Ordering::Release);
-        let done = self.finish(&record);
-        if done.is_ok() {
-            self.workspace.inner.in_doubt.store(false, Ordering::Release);
+        if is_doomed {
+            let changes = undoable(record.kind, &record.changes);
+            self.sweep(changes);
+            put_back(self.workspace, changes)?;
+            self.past.mark_failed()?;
+        } else {
+            self.finish(&record)?;
         }
-        done
+        doubt.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// Says that the newest record has happened. A mark that cannot be written is not the change's failure:
@@ -226,37 +218,10 @@ impl Changing<'_> {
             }
             return Ok(());
         }
-        let mut todo = Vec::new();
-        for change in &record.changes {
-            for change in expand(change)? {
-                if self.may_redo(&change)? {
-                    todo.push(change);
-                }
-            }
-        }
+        let todo = still_to_do(files, &record.changes)?;
         self.sweep(&record.changes);
         self.sweep(&todo);
         files.apply(&todo, &[], &work)
-    }
-
-    /// A path is finished if it is as before, or not there; anything else somebody wrote since.
-    fn may_redo(&self, change: &Change) -> Result<bool> {
-        let files = self.workspace.files();
-        let Ok(place) = files.place(&change.path, Follow::No) else { return Ok(true) };
-        let Some(info) = place.info()? else { return Ok(true) };
-        let same = |entry: &Option<Entry>| -> Result<bool> {
-            Ok(match entry {
-                Some(Entry::File { content, .. }) if info.kind == Kind::File => {
-                    info.size == content.len() && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
-                }
-                Some(Entry::Symlink { target }) if info.kind == Kind::Symlink => {
-                    files.read_link(&change.path)? == target.as_ref()
-                }
-                Some(Entry::Directory { .. }) => info.kind == Kind::Directory,
-                _ => false,
-            })
-        };
-        Ok(same(&change.before)? || same(&change.after)?)
     }
 
     fn sweep(&self, changes: &[Change]) {
@@ -277,6 +242,13 @@ impl Changing<'_> {
         let captured = self.workspace.files().capture(keeper.as_ref(), self.work)?;
         keeper.finish()?;
         match &self.workspace.inner.files {
+            Files::Disk(disk) if !self.workspace.is_read_only() => {
+                for directory in &captured.leftovers {
+                    // Hidden from every listing, so not worth failing for.
+                    drop(disk.sweep_temporary(directory));
+                }
+                Ok(captured)
+            }
             Files::Memory(_) if !self.workspace.inner.ignore.is_none() => self.without_ignored(&captured.tree),
             _ => Ok(captured),
         }
@@ -287,27 +259,28 @@ impl Changing<'_> {
         let mut skipped = Vec::new();
         let rules = &self.workspace.inner.ignore;
         let tree = filter(tree, &WsPath::root(), rules, &rules.layer(), &mut skipped)?;
-        Ok(Captured { tree, skipped })
+        Ok(Captured { tree, skipped, ..Captured::default() })
     }
 
-    /// Adds a checkpoint of `captured` on top of the head.
+    /// Lists what differs between the head and a state; before the first checkpoint, everything.
+    pub(super) fn since_head(&self, tree: &Tree) -> Result<Vec<Change>> {
+        let parent = self.past.head().map(|head| self.past.tree(&head)).transpose()?.unwrap_or_default();
+        diff(&parent, tree)
+    }
+
+    /// Adds a checkpoint of `captured` on top of the head; `changes` is what [`Changing::since_head`] says of it.
     pub(super) fn commit(
         &mut self,
         captured: &Captured,
+        changes: &[Change],
         kind: CheckpointKind,
         label: Option<String>,
         author: &str,
         rollback_of: Option<ObjectId>,
     ) -> Result<std::sync::Arc<crate::core::store::checkpoint::Checkpoint>> {
         use crate::core::store::checkpoint::MAX_TOUCHED;
-        let head = self.past.head();
-        let parent = match &head {
-            Some(head) => self.past.tree(head)?,
-            None => Tree::default(),
-        };
-        let changes = diff(&parent, &captured.tree)?;
+        let since = self.past.head().map_or(0, |head| head.details.cursor);
         let cursor = self.past.sequence();
-        let since = head.map_or(0, |head| head.details.cursor);
         let (first, last) = if cursor > since { (Some(since + 1), Some(cursor)) } else { (None, None) };
         let details = Details {
             kind,
@@ -317,7 +290,7 @@ impl Changing<'_> {
             last_sequence: last,
             changes: changes.len() as u64,
             touched: changes.iter().take(MAX_TOUCHED).map(|change| change.path.clone()).collect(),
-            has_text_diffs: any_text(&changes)?,
+            has_text_diffs: any_text(changes)?,
             // All of them: a rollback to this state must not take them for deleted.
             skipped: captured.skipped.clone(),
         };
@@ -334,13 +307,9 @@ impl Changing<'_> {
     }
 
     /// Records what changed since the head without anybody telling us.
-    pub(super) fn record_external(&mut self, tree: &Tree) -> Result<()> {
+    pub(super) fn record_external(&mut self, changes: &[Change]) -> Result<()> {
         let Some(head) = self.past.head() else { return Ok(()) };
-        if self.workspace.inner.track == Track::Off {
-            return Ok(());
-        }
-        let changes = diff(&self.past.tree(&head)?, tree)?;
-        if changes.is_empty() {
+        if self.workspace.inner.track == Track::Off || changes.is_empty() {
             return Ok(());
         }
         let mut told: BTreeMap<WsPath, Option<Entry>> = BTreeMap::new();
@@ -378,7 +347,11 @@ impl Changing<'_> {
                 None => whole.iter().any(|path| change.path.starts_with(path)),
             };
             if !known {
-                external.push(Change { before: flat(change.before), after: flat(change.after), ..change });
+                external.push(Change {
+                    before: flat(change.before.as_ref()),
+                    after: flat(change.after.as_ref()),
+                    ..change.clone()
+                });
             }
         }
         if external.is_empty() {
@@ -406,10 +379,10 @@ fn store_gone(error: Error) -> Error {
 }
 
 /// A directory in a list of changes stands for itself alone.
-fn flat(entry: Option<Entry>) -> Option<Entry> {
+fn flat(entry: Option<&Entry>) -> Option<Entry> {
     match entry {
-        Some(Entry::Directory { mode, .. }) => Some(Entry::Directory { tree: Tree::default(), mode }),
-        entry => entry,
+        Some(Entry::Directory { mode, .. }) => Some(Entry::Directory { tree: Tree::default(), mode: *mode }),
+        entry => entry.cloned(),
     }
 }
 
@@ -452,55 +425,71 @@ fn any_text(changes: &[Change]) -> Result<bool> {
     Ok(false)
 }
 
-impl Changing<'_> {
-    /// As [`Changing::record`], for a rename: one system call, so a failure has nothing to put back but
-    /// the directories made for it.
-    pub(super) fn record_move(
-        &mut self,
-        said: &Said<'_>,
-        changes: Vec<Change>,
-        act: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let made = changes.len().saturating_sub(1);
-        let undo = changes[..made].to_vec();
-        self.record_with_undo(said, changes, undo, act)
+/// Tells whether what stands at a path is `entry`, modes aside; of a directory, whether it is one.
+fn stands(files: &dyn FileSystem, path: &WsPath, entry: Option<&Entry>) -> Result<bool> {
+    let found = found(files, path)?;
+    Ok(match (entry, found) {
+        (None, None) => true,
+        (Some(Entry::File { content, .. }), Some(info)) if info.kind == Kind::File => {
+            info.size == content.len() && file_id(files, path, &Work::default())? == content.id()?
+        }
+        (Some(Entry::Symlink { target }), Some(info)) if info.kind == Kind::Symlink => {
+            files.read_link(path)? == target.as_ref()
+        }
+        (Some(Entry::Directory { .. }), Some(info)) => info.kind == Kind::Directory,
+        _ => false,
+    })
+}
+
+fn found(files: &dyn FileSystem, path: &WsPath) -> Result<Option<Info>> {
+    match files.lookup(path, Follow::No) {
+        Ok(found) => Ok(found.map(|(_, info)| info)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::DirectoryNotFound) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-/// Puts back what a failed change left half done. Uses no cancel token: the caller's may be the cause.
-fn put_back(workspace: &Workspace, changes: &[Change]) -> Result<()> {
-    let work = Work::default();
-    let files = workspace.files();
-    for change in changes.iter().rev() {
-        let place = files.place(&change.path, Follow::No)?;
-        let present = place.info()?;
-        match (&change.before, present) {
-            (None, None) => {}
-            (None, Some(info)) => {
-                // Only what this call could have made: a directory that holds something is somebody's.
-                let made_empty = match &change.after {
-                    Some(Entry::Directory { tree, .. }) => tree.entries()?.is_empty(),
-                    _ => false,
-                };
-                let holds_more =
-                    info.kind == Kind::Directory && made_empty && !files.directory(&change.path)?.list()?.is_empty();
-                if !holds_more {
-                    place.remove(&work)?;
-                }
+/// Lists what is left of changes that were made in part, one entry each.
+///
+/// A path is touched only if it is as it was before or as it should be, or is not there: anything else
+/// somebody wrote since. A file whose bytes are right gets its mode at most. A directory that should go and
+/// holds what these changes do not know stays, with those above it.
+fn still_to_do(files: &dyn FileSystem, changes: &[Change]) -> Result<Vec<Change>> {
+    let (mut todo, mut seen) = (Vec::new(), BTreeSet::new());
+    for change in changes {
+        for mut change in expand(change)? {
+            // A difference names what a directory holds beside the directory.
+            if !seen.insert(change.path.clone()) {
+                continue;
             }
-            (Some(before), present) => {
-                let whole = match (before, present) {
-                    (Entry::File { content, .. }, Some(info)) if info.kind == Kind::File => {
-                        info.size == content.len()
-                            && Content::from_bytes(&files.read(&change.path, None)?).same(content)?
-                    }
-                    _ => false,
-                };
-                if !whole {
-                    place.put(before, PutMode::Restore, &work)?;
-                }
+            if stands(files, &change.path, change.after.as_ref())? {
+                change.before.clone_from(&change.after);
+            } else if !stands(files, &change.path, None)? && !stands(files, &change.path, change.before.as_ref())? {
+                continue;
             }
+            todo.push(change);
         }
     }
-    Ok(())
+    let goes: BTreeSet<WsPath> = todo.iter().filter(|change| change.after.is_none()).map(|c| c.path.clone()).collect();
+    let mut kept = Vec::new();
+    for path in &goes {
+        let Ok(directory) = files.directory(path) else { continue };
+        if directory.list()?.iter().any(|entry| !goes.contains(&path.join(entry.name.as_bytes()))) {
+            kept.push(path.clone());
+        }
+    }
+    todo.retain(|change| change.after.is_some() || !kept.iter().any(|kept| kept.starts_with(&change.path)));
+    Ok(todo)
+}
+
+/// Renaming is the last step of a move: if it failed, the directories made for it are all there is.
+fn undoable(kind: MutationKind, changes: &[Change]) -> &[Change] {
+    &changes[..changes.len() - usize::from(kind == MutationKind::Move)]
+}
+
+/// Puts back what failed changes left half done, and nothing else. Uses no cancel token: the caller's may
+/// be the cause.
+fn put_back(workspace: &Workspace, changes: &[Change]) -> Result<()> {
+    let files = workspace.files();
+    files.apply(&still_to_do(files, &inverse(changes))?, &[], &Work::default())
 }

@@ -7,7 +7,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
 use crate::core::text;
-use crate::core::tree::diff::{Change, diff, with_renames};
+use crate::core::tree::diff::{Change, diff, unchanged, with_renames};
 use crate::core::tree::{Entry, Tree};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,14 +172,7 @@ impl Workspace {
 /// Tells what one checkpoint did to a path, if it did anything.
 fn step(path: &WsPath, checkpoint: Arc<Checkpoint>, tree: &Tree, before: &Tree) -> Result<Option<LogEntry>> {
     let (old, new) = (before.get(path)?, tree.get(path)?);
-    let same = match (&old, &new) {
-        (None, None) => true,
-        (Some(Entry::Directory { tree: a, mode: m }), Some(Entry::Directory { tree: b, mode: n })) => {
-            m == n && (a.is_same(b) || diff(a, b)?.is_empty())
-        }
-        (Some(old), Some(new)) => old.same(new)?,
-        _ => false,
-    };
+    let same = (old.is_none() && new.is_none()) || unchanged(old.as_ref(), new.as_ref())?;
     if same {
         return Ok(None);
     }

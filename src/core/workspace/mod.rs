@@ -319,6 +319,11 @@ impl Workspace {
 
     /// Turns what a caller wrote into the path of an entry to read.
     fn path(&self, text: &[u8]) -> Result<WsPath> {
+        self.parse(text).map(|(path, _)| path)
+    }
+
+    /// As [`Workspace::path`]; tells too whether only a directory will do.
+    fn parse(&self, text: &[u8]) -> Result<(WsPath, bool)> {
         self.check_open()?;
         let raw = RawPath::parse(text)?;
         let path = match raw.plain() {
@@ -333,7 +338,7 @@ impl Workspace {
                 return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&path));
             }
         }
-        Ok(path)
+        Ok((path, raw.must_be_dir))
     }
 }
 

@@ -19,7 +19,6 @@ use crate::core::tree::{Entry, Tree};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What a rollback did.
 #[derive(Debug)]
@@ -192,19 +191,22 @@ impl Workspace {
         }
         let saved = changing.save_unsaved(&captured)?;
         let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id), label };
-        let back = reversed(&changes);
         if !changes.is_empty() {
-            let flat = changes.clone();
-            changing.record_rollback(&said, flat, &back, &kept, || files.apply(&changes, &kept, work))?;
+            changing.record(&said, changes.clone(), || files.apply(&changes, &kept, work))?;
         }
         let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
-        let after = Captured { tree, skipped: captured.skipped };
+        let after = Captured { tree, ..captured };
         let author = author.unwrap_or(DEFAULT_AUTHOR);
         let label = label.map(ToOwned::to_owned);
-        let checkpoint = match changing.commit(&after, CheckpointKind::Rollback, label, author, Some(target.id)) {
+        let kind = CheckpointKind::Rollback;
+        let reached = changing
+            .since_head(&after.tree)
+            .and_then(|since| changing.commit(&after, &since, kind, label, author, Some(target.id)));
+        let checkpoint = match reached {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
-                changing.undo_rollback(&back, &kept);
+                let tracked = self.inner.track != Track::Off && !changes.is_empty();
+                changing.undo_failed(tracked, &changes);
                 return Err(error);
             }
         };
@@ -297,12 +299,6 @@ impl Workspace {
     }
 }
 
-fn reversed(changes: &[Change]) -> Vec<Change> {
-    let turn =
-        |change: &Change| Change { before: change.after.clone(), after: change.before.clone(), ..change.clone() };
-    changes.iter().map(turn).collect()
-}
-
 fn is_at_or_below(path: &WsPath, any: &BTreeSet<&WsPath>) -> bool {
     if any.is_empty() {
         return false;
@@ -380,57 +376,31 @@ impl Changing<'_> {
     ) -> Result<Arc<Checkpoint>> {
         let label = label.map(ToOwned::to_owned);
         let by = author.unwrap_or(DEFAULT_AUTHOR);
+        let changes = self.since_head(&captured.tree)?;
         let Some(head) = self.past.head() else {
-            return self.commit(
-                captured,
-                CheckpointKind::Baseline,
-                label.or_else(|| Some("baseline".to_owned())),
-                by,
-                None,
-            );
+            let label = label.or_else(|| Some("baseline".to_owned()));
+            return self.commit(captured, &changes, CheckpointKind::Baseline, label, by, None);
         };
-        if self.past.save_tree(&captured.tree)? == head.key {
+        if changes.is_empty() {
             // Only what happened, and was undone by hand, since the head: nothing to name but the head itself.
             if label.is_none() && author.is_none_or(|author| author == head.author) {
                 return self.past.checkpoints()?.pop().ok_or_else(|| Error::new(ErrorKind::Bug, "the head is gone"));
             }
             return self.past.name_head(label, by.to_owned(), now_ns());
         }
-        self.record_external(&captured.tree)?;
-        self.commit(captured, CheckpointKind::Checkpoint, label, by, None)
+        self.record_external(&changes)?;
+        self.commit(captured, &changes, CheckpointKind::Checkpoint, label, by, None)
     }
 
     /// Checkpoints what no checkpoint holds yet.
     fn save_unsaved(&mut self, captured: &Captured) -> Result<Option<Arc<Checkpoint>>> {
-        let Some(head) = self.past.head() else { return Ok(None) };
-        if self.past.save_tree(&captured.tree)? == head.key {
+        let changes = self.since_head(&captured.tree)?;
+        if changes.is_empty() {
             return Ok(None);
         }
-        self.record_external(&captured.tree)?;
-        let label = "before rollback".to_owned();
-        self.commit(captured, CheckpointKind::Safety, Some(label), DEFAULT_AUTHOR, None).map(Some)
-    }
-
-    /// Records a rollback and makes it. A failure half way is taken back by applying the way back.
-    fn record_rollback(
-        &mut self,
-        said: &Said<'_>,
-        changes: Vec<Change>,
-        back: &[Change],
-        kept: &[Skipped],
-        act: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let files = self.workspace.files();
-        self.record_or(said, changes, act, || files.apply(back, kept, &Work::default()))
-    }
-
-    /// Takes a rollback back whose checkpoint could not be written.
-    fn undo_rollback(&mut self, back: &[Change], kept: &[Skipped]) {
-        let undone = self.workspace.files().apply(back, kept, &Work::default());
-        let tracked = self.workspace.inner.track != Track::Off && !back.is_empty();
-        if tracked && (undone.is_err() || self.past.take_back().is_err()) {
-            self.workspace.inner.in_doubt.store(true, Ordering::Release);
-        }
+        self.record_external(&changes)?;
+        let label = Some("before rollback".to_owned());
+        self.commit(captured, &changes, CheckpointKind::Safety, label, DEFAULT_AUTHOR, None).map(Some)
     }
 
     /// After an interrupted rollback was finished: what is there now is the state reached.
@@ -442,7 +412,8 @@ impl Changing<'_> {
         });
         if !reached {
             let captured = self.capture()?;
-            self.commit(&captured, CheckpointKind::Rollback, label, author, Some(target))?;
+            let since = self.since_head(&captured.tree)?;
+            self.commit(&captured, &since, CheckpointKind::Rollback, label, author, Some(target))?;
         }
         Ok(())
     }

@@ -2,16 +2,16 @@
 
 use super::Workspace;
 use crate::core::cancel::Work;
-use crate::core::content::{Content, ObjectId};
+use crate::core::content::{Content, ObjectHasher, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
-use crate::core::fs::OpenFile;
+use crate::core::fs::{FileSystem, OpenFile};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::text;
 use crate::core::tree::Kind;
 use crate::core::tree::glob::Glob;
 use crate::core::tree::matcher::{LineLimits, LineText, MatchOptions, Matcher};
 use crate::core::tree::resolve::Follow;
-use crate::core::tree::walk::{Directory, Info, Visitor, walk};
+use crate::core::tree::walk::{Directory, Info, Visitor, listed, walk};
 use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -255,19 +255,7 @@ impl Workspace {
 
     /// Returns the id of a file's content.
     pub fn content_id(&self, path: &[u8], work: &Work) -> Result<ObjectId> {
-        let file = self.files().open(&self.path(path)?)?;
-        let mut hasher = crate::core::content::ObjectHasher::new("blob", file.size());
-        let mut at = 0;
-        while at < file.size() {
-            work.check()?;
-            let piece = file.read(at..(at + (1 << 20)).min(file.size()))?;
-            if piece.is_empty() {
-                return Err(Error::new(ErrorKind::PathRace, "the file changed while it was read"));
-            }
-            hasher.update(&piece);
-            at += piece.len() as u64;
-        }
-        Ok(hasher.finish())
+        file_id(self.files(), &self.path(path)?, work)
     }
 
     /// Reads where a link points, as written.
@@ -429,6 +417,23 @@ impl Workspace {
     }
 }
 
+/// Hashes a file in pieces, however large it is.
+pub(super) fn file_id(files: &dyn FileSystem, path: &WsPath, work: &Work) -> Result<ObjectId> {
+    let file = files.open(path)?;
+    let mut hasher = ObjectHasher::new("blob", file.size());
+    let mut at = 0;
+    while at < file.size() {
+        work.check()?;
+        let piece = file.read(at..(at + (1 << 20)).min(file.size()))?;
+        if piece.is_empty() {
+            return Err(Error::new(ErrorKind::PathRace, "the file changed while it was read").at(path));
+        }
+        hasher.update(&piece);
+        at += piece.len() as u64;
+    }
+    Ok(hasher.finish())
+}
+
 struct Collect {
     found: Mutex<Vec<(WsPath, Info)>>,
     max_depth: Option<usize>,
@@ -436,13 +441,7 @@ struct Collect {
 
 impl Visitor for Collect {
     fn visit(&self, directory: &Arc<dyn Directory>, path: &WsPath, depth: usize) -> Result<Vec<Name>> {
-        let listing = match directory.list_with_info() {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.unreadable(path, error)?;
-                return Ok(Vec::new());
-            }
-        };
+        let listing = listed(self, path, directory.list_with_info())?;
         let enter = if self.max_depth.is_some_and(|max| depth + 1 >= max) {
             Vec::new()
         } else {
@@ -484,13 +483,7 @@ struct Globber<'a> {
 
 impl Visitor for Globber<'_> {
     fn visit(&self, directory: &Arc<dyn Directory>, path: &WsPath, _depth: usize) -> Result<Vec<Name>> {
-        let listing = match directory.list() {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.unreadable(path, error)?;
-                return Ok(Vec::new());
-            }
-        };
+        let listing = listed(self, path, directory.list())?;
         let mut relative = path.strip_prefix(self.from).unwrap_or_else(WsPath::root).as_bytes().to_vec();
         if !relative.is_empty() {
             relative.push(b'/');
@@ -636,13 +629,7 @@ fn sort(matches: &mut [Match]) {
 
 impl Visitor for Searcher<'_> {
     fn visit(&self, directory: &Arc<dyn Directory>, path: &WsPath, _depth: usize) -> Result<Vec<Name>> {
-        let listing = match directory.list() {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.unreadable(path, error)?;
-                return Ok(Vec::new());
-            }
-        };
+        let listing = listed(self, path, directory.list())?;
         let mut buffer = Vec::new();
         let mut enter = Vec::new();
         for entry in listing {

@@ -3,19 +3,19 @@
 use super::changing::{Changing, Said};
 use super::{Files, Workspace};
 use crate::core::cancel::Work;
-use crate::core::content::{Content, ContentSource, ObjectId};
+use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail::is_temp_name;
 use crate::core::fs::{Place, PutMode};
 use crate::core::path::WsPath;
+use crate::core::store::past::Past;
 use crate::core::store::record::MutationKind;
 use crate::core::text;
-use crate::core::tree::diff::Change;
+use crate::core::tree::diff::{Change, expand};
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::walk::Info;
 use crate::core::tree::{DIRECTORY_MODE, Entry, FILE_MODE, Kind, Tree};
-use std::io::Write;
-use std::ops::Range;
+use std::io::Read;
 use std::sync::Arc;
 
 /// Files larger than this are not edited as text.
@@ -70,33 +70,6 @@ pub struct EditOutcome {
     pub truncated: bool,
 }
 
-/// Content made of two pieces, for appending without holding the first in memory.
-#[derive(Debug)]
-struct Joined(Content, Arc<[u8]>);
-
-impl ContentSource for Joined {
-    fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
-        let split = self.0.len();
-        let mut bytes = if range.start < split { self.0.read(range.start..range.end.min(split))? } else { Vec::new() };
-        if range.end > split {
-            let end = usize::try_from(range.end - split).unwrap_or(usize::MAX).min(self.1.len());
-            let start = usize::try_from(range.start.saturating_sub(split)).unwrap_or(usize::MAX).min(end);
-            bytes.extend_from_slice(&self.1[start..end]);
-        }
-        Ok(bytes)
-    }
-
-    fn copy_to(&self, out: &mut dyn Write) -> Result<()> {
-        self.0.copy_to(out)?;
-        out.write_all(&self.1).map_err(|error| Error::io(&error, "writing"))
-    }
-}
-
-/// Tells whether a caller wrote a path that only a directory can have.
-fn names_directory(text: &[u8]) -> bool {
-    text.ends_with(b"/") || text.ends_with(b"/.") || text.ends_with(b"/..") || text == b"." || text == b".."
-}
-
 fn directory(mode: u32) -> Entry {
     Entry::Directory { tree: Tree::default(), mode }
 }
@@ -108,7 +81,7 @@ impl Workspace {
             // Said before anything is looked at: a read handle tells nothing about what it refuses.
             return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
         }
-        let path = self.path(text)?;
+        let (path, must_be_dir) = self.parse(text)?;
         if path.is_root() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -119,7 +92,7 @@ impl Workspace {
         if path.name().is_some_and(is_temp_name) {
             return Err(Error::new(ErrorKind::ReservedName, "the name is reserved for temporary files").at(&path));
         }
-        if !may_be_dir && names_directory(text) {
+        if !may_be_dir && must_be_dir {
             return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
         }
         Ok(path)
@@ -132,7 +105,7 @@ impl Workspace {
     /// `create_only`, `stale-content`, and what the path itself can be refused for.
     pub fn write(&self, path: &[u8], bytes: &[u8], options: WriteOptions<'_>, work: &Work) -> Result<u64> {
         let kind = if options.create_only { MutationKind::Create } else { MutationKind::Write };
-        self.rewrite(path, kind, options, work, |_| Ok(Content::from_bytes(bytes)))?;
+        self.rewrite(path, kind, options, work, |_, _| Ok(Content::from_bytes(bytes)))?;
         Ok(bytes.len() as u64)
     }
 
@@ -140,16 +113,17 @@ impl Workspace {
     ///
     /// The file is replaced, as by every write: a second name of it keeps the old bytes.
     pub fn append(&self, path: &[u8], bytes: &[u8], options: WriteOptions<'_>, work: &Work) -> Result<u64> {
-        self.rewrite(path, MutationKind::Append, options, work, |before| match before {
-            None => Ok(Content::from_bytes(bytes)),
-            Some(content) => match content.in_memory() {
-                Some(present) => Ok(Content::from_bytes(&[present.as_ref(), bytes].concat())),
-                None => Ok(Content::from_source(
-                    content.len() + bytes.len() as u64,
-                    None,
-                    Box::new(Joined(content.clone(), Arc::from(bytes))),
-                )),
-            },
+        self.rewrite(path, MutationKind::Append, options, work, |before, past| {
+            let Some(content) = before else { return Ok(Content::from_bytes(bytes)) };
+            if let Some(present) = content.in_memory() {
+                return Ok(Content::from_bytes(&[present.as_ref(), bytes].concat()));
+            }
+            // Not in memory, so too large for it: the new content flows into the store, and from there to its place.
+            let len = content.len() + bytes.len() as u64;
+            let keeper = past.keeper();
+            let id = keeper.keep_stream(len, &mut content.reader().chain(bytes), work)?;
+            keeper.finish()?;
+            Ok(keeper.content(id, len))
         })?;
         Ok(bytes.len() as u64)
     }
@@ -166,7 +140,7 @@ impl Workspace {
         let mut outcome = None;
         let write =
             WriteOptions { parents: false, create_only: false, if_hash: options.if_hash, author: options.author };
-        let (at, content) = self.rewrite(path, MutationKind::Edit, write, work, |before| {
+        let (at, content) = self.rewrite(path, MutationKind::Edit, write, work, |before, _| {
             let Some(before) = before else { return Err(Error::new(ErrorKind::FileNotFound, "no such file")) };
             if before.len() > MAX_EDIT_BYTES {
                 return Err(Error::new(ErrorKind::FileTooLarge, "the file is too large to be edited as text"));
@@ -206,7 +180,7 @@ impl Workspace {
         kind: MutationKind,
         options: WriteOptions<'_>,
         work: &Work,
-        decide: impl FnOnce(Option<&Content>) -> Result<Content>,
+        decide: impl FnOnce(Option<&Content>, &dyn Past) -> Result<Content>,
     ) -> Result<(WsPath, Content)> {
         let path = self.target(text, false)?;
         let mut changing = self.change(work)?;
@@ -225,6 +199,8 @@ impl Workspace {
         }
         let keeper = changing.past.keeper();
         let before = place.before(keeper.as_ref(), work)?;
+        // What was too large to carry can be read again from here on.
+        keeper.finish()?;
         let present = match &before {
             Some(Entry::File { content, .. }) => Some(content),
             _ => None,
@@ -238,9 +214,8 @@ impl Workspace {
                 return Err(Error::new(ErrorKind::StaleContent, "the file changed since it was read").at(&path));
             }
         }
-        let content = decide(present).map_err(|error| error.at(&path))?;
+        let content = decide(present, changing.past.as_ref()).map_err(|error| error.at(&path))?;
         changing.ensure_baseline()?;
-        keeper.finish()?;
         let mode = before.as_ref().map_or(FILE_MODE, Entry::mode);
         let after = Entry::File { content: content.clone(), mode };
         let put = if options.create_only { PutMode::Create } else { PutMode::Write };
@@ -489,7 +464,7 @@ impl Workspace {
             label: None,
         };
         let files = self.files();
-        changing.record_move(&said, changes, || {
+        changing.record(&said, changes, || {
             to.make_missing()?;
             files.rename(&from, &path, replaces)
         })
@@ -584,7 +559,14 @@ impl Changing<'_> {
             before,
             after: Some(after.clone()),
         });
-        let work = self.work;
+        let (files, work) = (self.workspace.files(), self.work);
+        if matches!(after, Entry::Directory { tree, .. } if !tree.entries()?.is_empty()) {
+            let mut whole = Vec::new();
+            for change in &changes {
+                whole.extend(expand(change)?);
+            }
+            return self.record(said, changes, || files.apply(&whole, &[], work));
+        }
         self.record(said, changes, || {
             place.make_missing()?;
             place.put(after, mode, work)

@@ -4,6 +4,7 @@ use super::place::{Place, is_temp_name, temp_name_pid};
 use super::{MAX_WHOLE_READ, sys};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::{Name, WsPath};
+use crate::core::tree::Kind;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags};
@@ -19,56 +20,17 @@ const FIRST_PIECE: u64 = 4096;
 /// Bytes taken from files that claim to be empty: those of pseudo file systems do.
 const UNKNOWN_LEN: u64 = 16 << 20;
 
-/// What an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    CharDevice,
-    /// A block device.
-    BlockDevice,
-}
-
-impl Kind {
-    /// Tells whether opening this would do or wait for something.
-    pub fn is_special(self) -> bool {
-        matches!(self, Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice)
-    }
-
-    /// Returns the kind in words, with its article.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Kind::File => "a file",
-            Kind::Directory => "a directory",
-            Kind::Symlink => "a symbolic link",
-            Kind::Fifo => "a named pipe",
-            Kind::Socket => "a socket",
-            Kind::CharDevice => "a character device",
-            Kind::BlockDevice => "a block device",
-        }
-    }
-
-    fn from_type(kind: FileType) -> Option<Self> {
-        Some(match kind {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice => Kind::CharDevice,
-            FileType::BlockDevice => Kind::BlockDevice,
-            FileType::Unknown => return None,
-        })
-    }
+/// Tells the kind of a file from its type; a type invented later is taken for a device, never opened.
+fn kind_of(kind: FileType) -> Option<Kind> {
+    Some(match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
+        FileType::Unknown => return None,
+    })
 }
 
 /// What the file system tells about an entry.
@@ -105,8 +67,7 @@ impl Stat {
     pub(super) fn from_raw(raw: &rustix::fs::Stat) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         Stat {
-            // The kernel knows no other types; a file of a type invented later is not to be opened.
-            kind: Kind::from_type(FileType::from_raw_mode(raw.st_mode)).unwrap_or(Kind::CharDevice),
+            kind: kind_of(FileType::from_raw_mode(raw.st_mode)).unwrap_or(Kind::Device),
             mode: raw.st_mode & 0o7777,
             size: raw.st_size as u64,
             mtime_ns: nanoseconds(raw.st_mtime as i64, raw.st_mtime_nsec as i64),
@@ -140,7 +101,7 @@ pub(super) fn check_regular(kind: Kind) -> Result<()> {
         Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
         // Only reached when a file was exchanged for a link at this moment.
         Kind::Symlink => Err(Error::new(ErrorKind::PathRace, "the entry was replaced by a link meanwhile")),
-        special => Err(Error::new(ErrorKind::SpecialFile, format!("is {}, not a file", special.describe()))),
+        special => Err(Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str()))),
     }
 }
 
@@ -210,10 +171,17 @@ impl Dir {
 
     /// Lists the directory with what each entry is; entries that vanish meanwhile are left out.
     pub fn entries_with_stat(&self) -> Result<Vec<(Name, Stat)>> {
+        self.entries_and_leftovers().map(|(entries, _)| entries)
+    }
+
+    /// As [`Dir::entries_with_stat`]; tells too whether our temporary files are here.
+    pub fn entries_and_leftovers(&self) -> Result<(Vec<(Name, Stat)>, bool)> {
         let raw = self.raw_entries().map_err(|errno| self.fail(errno, "listing the directory"))?;
         let mut entries = Vec::with_capacity(raw.len());
+        let mut leftovers = false;
         for (name, _) in raw {
             if is_temp_name(name.as_bytes()) {
+                leftovers = true;
                 continue;
             }
             if let Some(stat) = self.stat(name.as_bytes())? {
@@ -221,7 +189,7 @@ impl Dir {
             }
         }
         entries.sort_unstable_by(|left, right| left.0.cmp(&right.0));
-        Ok(entries)
+        Ok((entries, leftovers))
     }
 
     /// Lists our temporary files here, with the process that made each: what a crash leaves behind.
@@ -338,7 +306,7 @@ pub(super) fn read_entries(fd: OwnedFd) -> rustix::io::Result<Vec<(Name, Option<
         let entry = entry?;
         // `.` and `..` are no names; nothing else the kernel returns can fail.
         if let Ok(name) = Name::new(entry.file_name().to_bytes()) {
-            entries.push((name, Kind::from_type(entry.file_type())));
+            entries.push((name, kind_of(entry.file_type())));
         }
     }
     Ok(entries)

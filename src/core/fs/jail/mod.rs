@@ -34,7 +34,8 @@ mod remove;
 mod resolve;
 mod sys;
 
-pub use handle::{Dir, File, Kind, Stat};
+pub use crate::core::tree::Kind;
+pub use handle::{Dir, File, Stat};
 pub use place::{Place, Replace, is_temp_name, temp_name_pid};
 
 use crate::core::error::{Error, ErrorKind, Result};

@@ -4,11 +4,12 @@
 //! is exchanged meanwhile, only an entry of that one directory changes. Bytes reach a name by a
 //! rename only. A failed change leaves the entry as it was and no temporary file.
 
-use super::handle::{Dir, File, Kind, Stat, check_mode, check_regular};
+use super::handle::{Dir, File, Stat, check_mode, check_regular};
 use super::sys;
 use crate::core::cancel::Work;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::{Name, WsPath};
+use crate::core::tree::Kind;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};

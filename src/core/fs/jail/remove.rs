@@ -5,12 +5,13 @@
 //! name and than there are descriptors: far ancestors are let go and found again by `..`, which is
 //! believed only if it leads to the inode we came from.
 
-use super::handle::{Kind, Stat, read_entries};
+use super::handle::{Stat, read_entries};
 use super::place::{Place, chmod_handle};
 use super::sys;
 use crate::core::cancel::Work;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::Name;
+use crate::core::tree::Kind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, ResolveFlags};
 use rustix::io::Errno;

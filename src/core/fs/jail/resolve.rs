@@ -5,11 +5,12 @@
 //! meanwhile, each handle was reached from the root by names alone. The stack keeps a bounded number
 //! of handles open; one that was let go is reopened from its nearest open ancestor, again by names.
 
-use super::handle::{Dir, Kind, Stat};
+use super::handle::{Dir, Stat};
 use super::place::Place;
 use super::{Follow, Jail, sys};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::WsPath;
+use crate::core::tree::Kind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
