@@ -6,7 +6,6 @@
 //! parents are resolved once, when it is made.
 
 pub mod disk;
-mod index;
 pub mod jail;
 pub mod memory;
 

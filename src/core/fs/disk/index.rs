@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"hedgidx1";
 
@@ -37,10 +38,13 @@ impl StatKey {
     }
 }
 
-/// The files of every directory, sorted by name.
+/// The files of one directory, sorted by name.
+pub(crate) type Indexed = Arc<[(Name, StatKey, ObjectId)]>;
+
+/// The files of every directory.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) directories: HashMap<WsPath, Vec<(Name, StatKey, ObjectId)>>,
+    pub(crate) directories: HashMap<WsPath, Indexed>,
 }
 
 impl Index {
@@ -87,7 +91,7 @@ impl Index {
                 };
                 files.push((name, key, ObjectId(reader.bytes(20)?.try_into().ok()?)));
             }
-            directories.insert(path, files);
+            directories.insert(path, files.into());
         }
         Some(Index { directories })
     }
@@ -102,7 +106,7 @@ impl Index {
             payload.extend_from_slice(&len(directory.as_bytes().len()));
             payload.extend_from_slice(directory.as_bytes());
             payload.extend_from_slice(&len(files.len()));
-            for (name, key, id) in files {
+            for (name, key, id) in files.iter() {
                 payload.extend_from_slice(&len(name.as_bytes().len()));
                 payload.extend_from_slice(name.as_bytes());
                 for field in [key.ino, key.size, key.mtime_ns.cast_unsigned(), key.ctime_ns.cast_unsigned()] {
@@ -147,7 +151,7 @@ mod tests {
     fn an_index_survives_saving_and_no_damage_is_believed() {
         let mut index = Index::default();
         let key = StatKey { ino: 1, size: 2, mtime_ns: -3, ctime_ns: 4 };
-        index.directories.insert(WsPath::root(), vec![(Name::new(b"a\xff").unwrap(), key, ObjectId([7; 20]))]);
+        index.directories.insert(WsPath::root(), [(Name::new(b"a\xff").unwrap(), key, ObjectId([7; 20]))].into());
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("index");
         index.save(&path, (1, 2)).unwrap();
