@@ -869,7 +869,7 @@ fn removal_stops_when_cancelled() {
     }
     let jail = world.jail(ResolverChoice::Auto);
     let work = Work::default();
-    work.cancel.cancel();
+    work.cancel();
     let error = jail.place(&path("top"), Follow::No).unwrap().remove_tree(&work).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert_eq!(fs::read_dir(world.root().join("top")).unwrap().count(), 100);

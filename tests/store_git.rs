@@ -16,10 +16,14 @@
 use hedgerow::core::cancel::Work;
 use hedgerow::core::content::ObjectId;
 use hedgerow::core::error::ErrorKind;
+use hedgerow::core::path::WsPath;
+use hedgerow::core::store::checkpoint::{CheckpointKind, Details};
 use hedgerow::core::store::commit::CommitData;
 use hedgerow::core::store::names::{EMPTY_TREE, TreeItem, TreeMode, decode_tree, encode_tree};
 use hedgerow::core::store::objects::{ObjectKind, Objects};
+use hedgerow::core::store::past::{GitPast, MemoryPast, NewCheckpoint, Past};
 use hedgerow::core::store::refs::Refs;
+use hedgerow::core::tree::{Entry, Tree};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -565,4 +569,47 @@ fn case_h04_environment_and_configuration_change_nothing() {
             assert!(!calls.contains(word), "{word}");
         }
     }
+}
+
+// rows: S12
+#[test]
+fn a_clock_that_goes_back_does_not_move_the_head() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let in_git = || GitPast::open(Objects::open(&store, true).unwrap(), &store, "w").unwrap();
+    let mut ids = Vec::new();
+    for mut past in [Box::new(MemoryPast::default()) as Box<dyn Past>, Box::new(in_git())] {
+        ids.clear();
+        for (number, second) in [500, 900, 100].into_iter().enumerate() {
+            let mut tree = Tree::default();
+            tree.insert(&WsPath::new("f").unwrap(), Entry::file(number.to_string().as_bytes(), 0o644)).unwrap();
+            let details = Details {
+                kind: CheckpointKind::Checkpoint,
+                rollback_of: None,
+                cursor: 0,
+                first_sequence: None,
+                last_sequence: None,
+                changes: 1,
+                touched: vec![],
+                has_text_diffs: true,
+                skipped: vec![],
+            };
+            let new = NewCheckpoint {
+                tree: &tree,
+                label: Some(format!("at {second}")),
+                author: "a".to_owned(),
+                created: second * 1_000_000_000,
+                details,
+            };
+            ids.push(past.commit(new).unwrap().id);
+            assert_eq!(past.head().unwrap().id, ids[number]);
+        }
+        assert_eq!(past.checkpoints().unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), ids);
+    }
+    // Found again by whoever opens the store, and by plain git, in the order they were made in.
+    assert_eq!(in_git().head().unwrap().id, ids[2]);
+    let log = git(&store, &["log", "--format=%H", "refs/heads/w/main"]);
+    let newest_first: Vec<String> = ids.iter().rev().map(ToString::to_string).collect();
+    assert_eq!(log.lines().collect::<Vec<_>>(), newest_first);
+    fsck(&store);
 }

@@ -186,7 +186,7 @@ class AsyncWorkspace:
 
     async def close(self) -> None:
         """Await [`close`][hedgerow.Workspace.close]; same arguments, result and errors."""
-        self._native.close()
+        await later(self._native.close)
 
     async def __aenter__(self) -> Self:
         """Return the workspace itself."""
@@ -715,6 +715,10 @@ class AsyncWorkspace:
     async def prune_history(self, through: int) -> int:
         """Await [`prune_history`][hedgerow.Workspace.prune_history]; same arguments, result and errors."""
         return await later(self._native.prune_history, through)
+
+    async def flush(self) -> None:
+        """Await [`flush`][hedgerow.Workspace.flush]; same arguments, result and errors."""
+        await later(self._native.flush)
 
     async def log(self, path: StrPath, *, limit: int | None = None) -> list[LogEntry]:
         """Await [`log`][hedgerow.Workspace.log]; same arguments, result and errors."""

@@ -195,6 +195,7 @@ def change(raw: dict[str, Any]) -> Change:
         after_size=get("after_size", get("new_size")),
         before_mode=get("before_mode", get("old_mode")),
         after_mode=get("after_mode", get("new_mode")),
+        real_path=_path_or_none(get("real_path")),
         has_content=get("has_content"),
     )
 

@@ -41,7 +41,7 @@ class Reader:
     @property
     def size(self) -> int: ...
     def read(self, size: int, *, later: Later | None = None) -> bytes: ...  # b"" at the end
-    def close(self) -> None: ...
+    def close(self, *, later: Later | None = None) -> None: ...
 
 @final
 class Diff:
@@ -75,7 +75,7 @@ class Workspace:
     def features(self) -> dict[str, bool]: ...  # symlinks hard_links permissions real_path
     def read_only(self) -> Workspace: ...  # the same workspace; every writing call refused in the core
     def at(self, ref: str, *, later: Later | None = None) -> Workspace: ...  # a read-only workspace over a checkpoint's tree
-    def close(self) -> None: ...
+    def close(self, *, later: Later | None = None) -> None: ...
 
     # reads
     def try_read_bytes(self, path: _Path, offset: int = 0, length: int | None = None) -> bytes | None: ...  # None: it would block
@@ -127,9 +127,10 @@ class Workspace:
     def rollback(
         self, ref: str, *, paths: list[str] | None, label: str | None, author: str | None, progress: _Progress = None, later: Later | None = None,
     ) -> dict[str, Any]: ...  # {checkpoint, saved: checkpoint|None, target, changes: [...]}
-    # a record: {sequence, time, kind, author, paths, status: applied|failed, source, checkpoint, changes: [{path, source, effect, kind, before_id, after_id, before_size, after_size, before_mode, after_mode, has_content}]}
+    # a record: {sequence, time, kind, author, paths, status: applied|failed, source, checkpoint, changes: [{path, real_path, source, effect, kind, before_id, after_id, before_size, after_size, before_mode, after_mode, has_content}]}
     def history(self, *, after: int, limit: int | None, path: _Path | None, author: str | None, later: Later | None = None) -> list[dict[str, Any]]: ...
     def record_diff(self, sequence: int, *, max_lines: int | None, later: Later | None = None) -> dict[str, Any]: ...  # as Diff.unified
+    def flush(self, *, later: Later | None = None) -> None: ...
     def prune_history(self, through: int, *, later: Later | None = None) -> int: ...  # records removed; the newest always stays
     def log(self, path: _Path, *, limit: int | None, later: Later | None = None) -> list[dict[str, Any]]: ...  # [{checkpoint: {...}, effect, path, source}], newest first, through renames
     def blame(self, path: _Path, *, later: Later | None = None) -> list[dict[str, Any]]: ...  # [{line, text, author, checkpoint, created}]

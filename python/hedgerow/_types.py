@@ -287,6 +287,8 @@ class Change(_Model):
     after_size: int | None = None
     before_mode: int | None = None
     after_mode: int | None = None
+    real_path: str | None = None
+    """The file that changed, where `path` is a symbolic link it was written through."""
     has_content: bool | None = None
     """Whether a record holds the contents before and after, so that a diff can be shown."""
 

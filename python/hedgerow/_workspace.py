@@ -1327,6 +1327,20 @@ class Workspace:
         """
         return self._native.prune_history(through)
 
+    def flush(self) -> None:
+        """Make every write so far survive a power loss.
+
+        A write that returned survives the end of this process, however it ends; the operating system may keep it in
+        memory for some seconds, though. Checkpoints and rollbacks flush what they need by themselves, so this is for
+        single writes that must not be lost with the machine. It waits for the disk: milliseconds, or as long as it
+        takes to write what other programs left unwritten on the same filesystem. In memory there is nothing to do.
+
+        Raises:
+            ReadOnlyError: This handle can only read (`read-only-workspace`).
+            FileSystemError: The disk failed (`io-error`): what was written since the last flush may be lost.
+        """
+        self._native.flush()
+
     def log(self, path: StrPath, *, limit: int | None = None) -> list[LogEntry]:
         """Return the checkpoints that changed a file, newest first, through renames.
 

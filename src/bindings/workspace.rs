@@ -105,6 +105,7 @@ struct PlainRecord {
 #[derive(Serialize)]
 struct PlainRecorded {
     path: WsPath,
+    real_path: Option<WsPath>,
     source: Option<WsPath>,
     effect: &'static str,
     kind: Option<Kind>,
@@ -145,12 +146,17 @@ fn plain_record(record: &Record) -> Result<PlainRecord> {
             changes.push(plain_recorded(record.kind, whole.clone())?);
         }
     }
+    if let (Some(link), Some(last)) = (&record.through, changes.last_mut()) {
+        last.kind = Some(Kind::Symlink);
+        last.real_path = Some(std::mem::replace(&mut last.path, link.clone()));
+    }
     let moved = record.kind == MutationKind::Move;
     let mut paths: Vec<WsPath> = record
         .changes
         .iter()
         .flat_map(|change| [Some(&change.path), change.source.as_ref().filter(|_| moved)])
         .flatten()
+        .chain(&record.through)
         .cloned()
         .collect();
     paths.sort();
@@ -196,6 +202,7 @@ fn plain_recorded(kind: MutationKind, change: Change) -> Result<PlainRecorded> {
         before_mode: before.map(Entry::mode),
         after_mode: after.map(Entry::mode),
         path: change.path,
+        real_path: None,
         source: change.source,
     })
 }
@@ -372,8 +379,9 @@ impl PyWorkspace {
         )
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        block(py, None, |_| self.core.close())
+    #[pyo3(signature = (*, later=None))]
+    fn close(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+        self.call(py, How::later(later), |core, _| core.close(), |py, ()| Ok(py.None()))
     }
 
     #[pyo3(signature = (path, offset=0, length=None))]
@@ -949,6 +957,11 @@ impl PyWorkspace {
     fn prune_history(&self, py: Python<'_>, through: Whole<u64>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
         let through = through.get();
         self.call(py, self.changing(later), move |core, work| core.prune_history(through, work), number)
+    }
+
+    #[pyo3(signature = (*, later=None))]
+    fn flush(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+        self.call(py, self.changing(later), Workspace::flush, |py, ()| Ok(py.None()))
     }
 
     #[pyo3(signature = (path, *, limit, later=None))]

@@ -58,7 +58,7 @@ mod tests {
         let first = exclusive(open(&path), &work, Duration::ZERO).unwrap();
         let error = exclusive(open(&path), &work, Duration::from_millis(5)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
-        work.cancel.cancel();
+        work.cancel();
         let error = exclusive(open(&path), &work, Duration::from_secs(60)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Cancelled);
         drop(first);

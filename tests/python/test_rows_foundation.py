@@ -6,6 +6,8 @@ import errno
 import io
 import json
 import os
+import re
+import shutil
 import stat
 import subprocess
 import tarfile
@@ -669,11 +671,60 @@ def test_tracking_decides_what_records_hold(tmp_path: Path, track: Any) -> None:
             if track == "full":
                 assert "+1" in ws.record_diff(1).text
         assert ws.status().paths == ("large", "small")
+        held = [record.changes[-1].has_content for record in ws.history()]
+        assert held == {"full": [True, False], "paths": [False, False], "off": []}[track]
         if track == "full":
             kept = ws.checkpoint()
             ws.write_text("small", "2\n")
             ws.rollback(kept)
             assert ws.read_text("small") == "1\n"
+
+
+@pytest.mark.row("S32")
+def test_a_write_through_a_link_is_recorded_as_one_of_the_link(any_ws: Workspace) -> None:
+    any_ws.write_text("d/file", "1")
+    any_ws.symlink("link", "d/file")
+    any_ws.symlink("far", "d")
+    for number, call in enumerate(
+        [
+            lambda: any_ws.write_text("link", "2"),
+            lambda: any_ws.write_text("link", "2"),
+            lambda: any_ws.append_text("link", "3"),
+            lambda: any_ws.edit("link", "3", "4"),
+        ]
+    ):
+        call()
+        record = any_ws.history()[-1]
+        (change,) = record.changes
+        assert (change.path, change.kind, change.real_path) == ("link", Kind.SYMLINK, "d/file")
+        assert change.effect == (Effect.UNCHANGED if number == 1 else Effect.MODIFIED)
+        assert record.paths == ("d/file", "link")
+        assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+    assert len(any_ws.history(path="link")) == 5
+    assert len(any_ws.history(path="d/file")) == 5
+    # A link on the way is not the entry that was named.
+    any_ws.write_text("far/file", "5")
+    (change,) = any_ws.history()[-1].changes
+    assert (change.path, change.kind, change.real_path) == ("d/file", Kind.FILE, None)
+    # Nobody takes the change for one of the link itself.
+    kept = any_ws.checkpoint()
+    any_ws.write_text("link", "6")
+    assert any_ws.status().paths == ("d/file",)
+    any_ws.rollback(kept)
+    assert (any_ws.read_text("d/file"), any_ws.readlink("link")) == ("5", "d/file")
+
+
+@pytest.mark.parametrize("size", [(1 << 20) + 7, 3 << 20])
+def test_a_file_too_large_to_be_carried_is_edited_and_appended_to(any_ws: Workspace, size: int) -> None:
+    text = "0123456\n" * (size // 8) + "end\n"
+    any_ws.write_text("f", text)
+    any_ws.edit("f", "end\n", "END\n")
+    any_ws.append_text("f", "more\n")
+    assert any_ws.read_text("f") == text.replace("end", "END") + "more\n"
+    kept = any_ws.checkpoint()
+    any_ws.edit("f", "more", "less")
+    any_ws.rollback(kept)
+    assert any_ws.read_text("f") == text.replace("end", "END") + "more\n"
 
 
 @pytest.mark.row("S30")
@@ -800,6 +851,41 @@ def test_chmod_readlink_and_realpath(any_ws: Workspace) -> None:
         assert caught.value.errno == number
     with pytest.raises(PermissionError):
         any_ws.realpath("out")
+
+
+@pytest.mark.row("S40")
+def test_flush_asks_the_disk_for_files_and_records(tmp_path: Path) -> None:
+    strace = shutil.which("strace")
+    assert strace is not None, "strace is needed to see what is asked of the disk"
+    trace = tmp_path / "trace"
+    python(
+        """
+        import os, sys, hedgerow
+        with hedgerow.Workspace.open(sys.argv[1], store=sys.argv[2], id="w", create=True) as ws:
+            os.path.exists("/begin-writes")
+            ws.write_text("f", "1")
+            os.path.exists("/begin-flush")
+            ws.flush()
+            os.path.exists("/end")
+        """,
+        tmp_path / "root",
+        tmp_path / "store",
+        prefix=[strace, "-f", "-q", "-y", "-e", "trace=stat,newfstatat,fsync,fdatasync,syncfs", "-o", str(trace)],
+    )
+    text = trace.read_text()
+    writing, flushing = text.partition("/begin-writes")[2].partition("/begin-flush")[::2]
+    flushing = flushing.partition("/end")[0]
+    assert "sync" not in writing, "a single write does not wait for the disk"
+    assert re.search(rf"syncfs\(\d+<{re.escape(str(tmp_path / 'root'))}>\) += 0", flushing)
+    for name in ("log", "settled"):
+        assert re.search(rf"f(data)?sync\(\d+<[^>]*/workspaces/w/{name}>\) += 0", flushing), flushing
+
+
+def test_flush_is_for_those_who_may_write(any_ws: Workspace) -> None:
+    any_ws.write_text("f", "1")
+    any_ws.flush()
+    with pytest.raises(hedgerow.ReadOnlyError):
+        any_ws.read_only().flush()
 
 
 @pytest.mark.row("S40")

@@ -134,8 +134,14 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Keeps other processes off the files.
     fn hold(&self, work: &Work, timeout: Duration) -> Result<Option<Flock>>;
 
-    /// Remembers across processes what the last capture learnt, if it is that kind of filesystem.
-    fn save_index(&self) -> Result<()> {
+    /// Makes what was written survive a power loss.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Remembers across processes what the last capture learnt, if it is that kind of filesystem, and lets go
+    /// of it. Calls that are still going on are not disturbed.
+    fn close(&self) -> Result<()> {
         Ok(())
     }
 }

@@ -113,7 +113,7 @@ pub trait Past: Send + Sync + Debug {
     fn sequence(&self) -> u64;
 
     /// Writes a record; it is in doubt until [`Past::settle`].
-    fn append(&mut self, record: Record, keep: Keep) -> Result<()>;
+    fn append(&mut self, record: Arc<Record>, keep: Keep) -> Result<()>;
 
     /// Says that the record just written failed: if it stays in doubt, it is to be undone, not done.
     fn doom(&mut self);
@@ -144,6 +144,11 @@ pub trait Past: Send + Sync + Debug {
 
     /// Counts.
     fn stats(&mut self) -> Result<PastStats>;
+
+    /// Makes what was recorded survive a power loss.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Does housekeeping that bounds the number of files.
     fn tidy(&self) -> Result<()> {
@@ -239,8 +244,17 @@ impl Past for MemoryPast {
         self.records.last().map_or(self.pruned, |record| record.sequence)
     }
 
-    fn append(&mut self, mut record: Record, keep: Keep) -> Result<()> {
-        for entry in record.changes.iter_mut().flat_map(|change| [&mut change.before, &mut change.after]).flatten() {
+    fn append(&mut self, mut record: Arc<Record>, keep: Keep) -> Result<()> {
+        if keep.contents && keep.max_bytes.is_none() {
+            self.records.push(record);
+            return Ok(());
+        }
+        for entry in Arc::make_mut(&mut record)
+            .changes
+            .iter_mut()
+            .flat_map(|change| [&mut change.before, &mut change.after])
+            .flatten()
+        {
             if let Entry::File { content, .. } = entry
                 && (!keep.contents || keep.max_bytes.is_some_and(|max| content.len() > max))
             {
@@ -248,7 +262,7 @@ impl Past for MemoryPast {
                 *content = Content::from_source(content.len(), Some(content.id()?), Box::new(record::NotKept));
             }
         }
-        self.records.push(Arc::new(record));
+        self.records.push(record);
         Ok(())
     }
 
@@ -698,7 +712,7 @@ impl Past for GitPast {
         self.sequence
     }
 
-    fn append(&mut self, record: Record, keep: Keep) -> Result<()> {
+    fn append(&mut self, record: Arc<Record>, keep: Keep) -> Result<()> {
         let objects = &self.objects;
         let record::Encoded { header, bodies } =
             record::encode(&record, keep, &|id| objects.contains(&id), &|tree| self.save_tree(tree))?;
@@ -837,6 +851,11 @@ impl Past for GitPast {
             loose: store.loose,
             bytes: store.bytes,
         })
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.log.sync()?;
+        self.settled.sync_data().map_err(|error| Error::io(&error, "flushing the state directory"))
     }
 
     fn tidy(&self) -> Result<()> {

@@ -75,6 +75,8 @@ pub struct Record {
     pub status: Status,
     /// The source of a copy, move or hard link.
     pub source: Option<WsPath>,
+    /// The link that was named, if a file was written through one; the change is that of the file.
+    pub through: Option<WsPath>,
     /// The checkpoint a rollback went to.
     pub checkpoint: Option<ObjectId>,
     /// What the checkpoint a rollback ends in is to be called.
@@ -109,6 +111,8 @@ pub(crate) struct MutationFrame {
     author: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<WsPath>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    through: Option<WsPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checkpoint: Option<ObjectId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +239,7 @@ pub(crate) fn encode(
         kind: record.kind,
         author: record.author.clone(),
         source: record.source.clone(),
+        through: record.through.clone(),
         checkpoint: record.checkpoint,
         label: record.label.clone(),
         changes,
@@ -283,6 +288,7 @@ pub(crate) fn decode(
         author: frame.author,
         status: Status::Applied,
         source: frame.source,
+        through: frame.through,
         checkpoint: frame.checkpoint,
         label: frame.label,
         changes,

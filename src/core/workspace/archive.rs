@@ -125,7 +125,7 @@ impl Workspace {
         }
         let files = self.files();
         files.check_apply(&changes, &present.skipped)?;
-        let said = Said { kind: MutationKind::Import, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Import, author);
         changing.record(&said, changes.clone(), || files.apply(&changes, &present.skipped, work))?;
         Ok(count)
     }

@@ -8,7 +8,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
 use crate::core::fs::{Captured, FileSystem, PutMode, Skipped};
 use crate::core::path::WsPath;
-use crate::core::store::checkpoint::{CheckpointKind, Details};
+use crate::core::store::checkpoint::{Checkpoint, CheckpointKind, Details, MAX_TOUCHED};
 use crate::core::store::past::{NewCheckpoint, Past};
 use crate::core::store::record::{MutationKind, Record, Status};
 use crate::core::tree::diff::{Change, diff, expand, inverse};
@@ -18,6 +18,7 @@ use crate::core::tree::walk::Info;
 use crate::core::tree::{Entry, Kind, Tree};
 use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -35,8 +36,15 @@ pub(super) struct Said<'a> {
     pub(super) kind: MutationKind,
     pub(super) author: Option<&'a str>,
     pub(super) source: Option<WsPath>,
+    pub(super) through: Option<WsPath>,
     pub(super) checkpoint: Option<ObjectId>,
     pub(super) label: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn new(kind: MutationKind, author: Option<&'a str>) -> Self {
+        Said { kind, author, source: None, through: None, checkpoint: None, label: None }
+    }
 }
 
 impl Workspace {
@@ -110,21 +118,21 @@ impl Changing<'_> {
         act: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         self.work.check()?;
-        let done = undoable(said.kind, &changes).to_vec();
         let tracked = self.workspace.inner.track != Track::Off;
+        let record = Arc::new(Record {
+            sequence: self.past.sequence() + 1,
+            time_ns: now_ns(),
+            kind: said.kind,
+            author: said.author.unwrap_or(DEFAULT_AUTHOR).to_owned(),
+            status: Status::Applied,
+            source: said.source.clone(),
+            through: said.through.clone(),
+            checkpoint: said.checkpoint,
+            label: said.label.map(ToOwned::to_owned),
+            changes,
+        });
         if tracked {
-            let record = Record {
-                sequence: self.past.sequence() + 1,
-                time_ns: now_ns(),
-                kind: said.kind,
-                author: said.author.unwrap_or(DEFAULT_AUTHOR).to_owned(),
-                status: Status::Applied,
-                source: said.source.clone(),
-                checkpoint: said.checkpoint,
-                label: said.label.map(ToOwned::to_owned),
-                changes,
-            };
-            self.past.append(record, self.workspace.keep())?;
+            self.past.append(Arc::clone(&record), self.workspace.keep())?;
         }
         match act() {
             Ok(()) => {
@@ -135,7 +143,7 @@ impl Changing<'_> {
                 Ok(())
             }
             Err(error) => {
-                self.undo_failed(tracked, &done);
+                self.undo_failed(tracked, undoable(record.kind, &record.changes));
                 Err(error)
             }
         }
@@ -277,8 +285,7 @@ impl Changing<'_> {
         label: Option<String>,
         author: &str,
         rollback_of: Option<ObjectId>,
-    ) -> Result<std::sync::Arc<crate::core::store::checkpoint::Checkpoint>> {
-        use crate::core::store::checkpoint::MAX_TOUCHED;
+    ) -> Result<Arc<Checkpoint>> {
         let since = self.past.head().map_or(0, |head| head.details.cursor);
         let cursor = self.past.sequence();
         let (first, last) = if cursor > since { (Some(since + 1), Some(cursor)) } else { (None, None) };
@@ -357,13 +364,7 @@ impl Changing<'_> {
         if external.is_empty() {
             return Ok(());
         }
-        let said = Said {
-            kind: MutationKind::External,
-            author: Some(EXTERNAL_AUTHOR),
-            source: None,
-            checkpoint: None,
-            label: None,
-        };
+        let said = Said::new(MutationKind::External, Some(EXTERNAL_AUTHOR));
         self.record(&said, external, || Ok(()))
     }
 }

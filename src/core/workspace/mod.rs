@@ -278,13 +278,20 @@ impl Workspace {
         self.files().features()
     }
 
+    /// Makes every write so far survive a power loss: the files first, so that no record tells of what is lost.
+    pub fn flush(&self, work: &Work) -> Result<()> {
+        let changing = self.change(work)?;
+        self.files().flush()?;
+        changing.past.flush()
+    }
+
     /// Ends the use of this workspace through any of its handles.
     pub fn close(&self) -> Result<()> {
         if self.inner.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         // Only a cache: without it the next capture reads more, which is no reason to fail.
-        drop(self.files().save_index());
+        drop(self.files().close());
         Ok(())
     }
 

@@ -190,7 +190,7 @@ impl Workspace {
             }
         }
         let saved = changing.save_unsaved(&captured)?;
-        let said = Said { kind: MutationKind::Rollback, author, source: None, checkpoint: Some(target.id), label };
+        let said = Said { checkpoint: Some(target.id), label, ..Said::new(MutationKind::Rollback, author) };
         if !changes.is_empty() {
             changing.record(&said, changes.clone(), || files.apply(&changes, &kept, work))?;
         }
@@ -231,6 +231,7 @@ impl Workspace {
                     record.changes.iter().any(|change| {
                         change.path.starts_with(path)
                             || change.source.as_ref().is_some_and(|source| source.starts_with(path))
+                            || record.through.as_ref().is_some_and(|link| link.starts_with(path))
                             // A directory that went as a whole took the path with it.
                             || (path.starts_with(&change.path) && change.after.is_none())
                     })
@@ -347,21 +348,11 @@ pub(super) fn find(changing: &mut Changing<'_>, reference: &str) -> Result<Arc<C
             }
         }
     }
-    let visited = changing
-        .past
-        .visits()?
-        .into_iter()
-        .rev()
-        .find(|named| named.author == reference)
-        .map(|named| (named.id, named.time_ns));
-    let own = all.iter().rev().find(|known| known.author == reference);
-    let newest = match (own, visited) {
-        (Some(own), Some((id, time))) if time > own.created => all.iter().find(|known| known.id == id).or(Some(own)),
-        (Some(own), _) => Some(own),
-        (None, Some((id, _))) => all.iter().find(|known| known.id == id),
-        (None, None) => None,
-    };
-    newest.map(Arc::clone).ok_or_else(|| {
+    // By place in the line, not by time: clocks go back.
+    let visits = changing.past.visits()?;
+    let visited = visits.iter().rev().find(|named| named.author == reference).map(|named| named.id);
+    let is_theirs = |known: &&Arc<Checkpoint>| known.author == reference || Some(known.id) == visited;
+    all.iter().rev().find(is_theirs).map(Arc::clone).ok_or_else(|| {
         let shown: String = reference.chars().take(80).collect();
         Error::new(ErrorKind::CheckpointNotFound, format!("no checkpoint is called {shown:?}"))
     })

@@ -219,10 +219,19 @@ impl Workspace {
         let mode = before.as_ref().map_or(FILE_MODE, Entry::mode);
         let after = Entry::File { content: content.clone(), mode };
         let put = if options.create_only { PutMode::Create } else { PutMode::Write };
-        let said = Said { kind, author: options.author, source: None, checkpoint: None, label: None };
-        // Through a link the record names what changed: the file behind it. The caller hears of its own path.
+        let said = Said { through: self.link_at(&path, place.as_ref())?, ..Said::new(kind, options.author) };
+        // Through a link the change is that of the file behind it; the record tells of the link too.
         changing.put(&said, place, before, &after, put, options.parents)?;
         Ok((path, content))
+    }
+
+    /// Tells which link a write to `path` goes through: the one standing there, if the place is another.
+    fn link_at(&self, path: &WsPath, place: &dyn Place) -> Result<Option<WsPath>> {
+        if place.path() == path {
+            return Ok(None);
+        }
+        let found = self.files().lookup(path, Follow::No)?;
+        Ok(found.filter(|(_, info)| info.kind == Kind::Symlink).map(|(link, _)| link))
     }
 
     /// Makes a directory.
@@ -246,7 +255,7 @@ impl Workspace {
             None => {}
         }
         changing.ensure_baseline()?;
-        let said = Said { kind: MutationKind::Mkdir, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Mkdir, author);
         changing.put(&said, place, None, &directory(DIRECTORY_MODE), PutMode::Create, parents)
     }
 
@@ -264,7 +273,7 @@ impl Workspace {
             return Err(exists(&path));
         }
         changing.ensure_baseline()?;
-        let said = Said { kind: MutationKind::Symlink, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Symlink, author);
         changing.put(&said, place, None, &Entry::Symlink { target: Arc::from(target) }, PutMode::Create, parents)
     }
 
@@ -294,8 +303,7 @@ impl Workspace {
         keeper.finish()?;
         let (from, to) = (from.path().clone(), to.path().clone());
         let change = Change { path: to.clone(), source: Some(from.clone()), before: None, after };
-        let said =
-            Said { kind: MutationKind::Hardlink, author, source: Some(from.clone()), checkpoint: None, label: None };
+        let said = Said { source: Some(from.clone()), ..Said::new(MutationKind::Hardlink, author) };
         changing.record(&said, vec![change], || self.files().hard_link(&from, &to))
     }
 
@@ -322,7 +330,7 @@ impl Workspace {
         };
         keeper.finish()?;
         let change = Change { path: place.path().clone(), source: None, before, after: Some(after) };
-        let said = Said { kind: MutationKind::Chmod, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Chmod, author);
         changing.record(&said, vec![change], || place.set_mode(mode))
     }
 
@@ -356,7 +364,7 @@ impl Workspace {
         let before = place.before(keeper.as_ref(), work)?;
         keeper.finish()?;
         let change = Change { path: place.path().clone(), source: None, before, after: None };
-        let said = Said { kind: MutationKind::Remove, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Remove, author);
         changing.record(&said, vec![change], || place.remove(work))
     }
 
@@ -380,7 +388,7 @@ impl Workspace {
                 after: None,
             })
             .collect();
-        let said = Said { kind: MutationKind::Clear, author, source: None, checkpoint: None, label: None };
+        let said = Said::new(MutationKind::Clear, author);
         changing.record(&said, changes, || {
             memory.set_tree(Tree::default());
             Ok(())
@@ -417,13 +425,7 @@ impl Workspace {
         let before = to.before(keeper.as_ref(), work)?;
         keeper.finish()?;
         let source = from.path().clone();
-        let said = Said {
-            kind: MutationKind::Copy,
-            author: options.author,
-            source: Some(source),
-            checkpoint: None,
-            label: None,
-        };
+        let said = Said { source: Some(source), ..Said::new(MutationKind::Copy, options.author) };
         changing.put(&said, to, before, &after, PutMode::Restore, options.parents)
     }
 
@@ -456,13 +458,7 @@ impl Workspace {
         let mut changes = made(to.as_ref());
         let replaces = before.is_some();
         changes.push(Change { path: path.clone(), source: Some(from.clone()), before, after });
-        let said = Said {
-            kind: MutationKind::Move,
-            author: options.author,
-            source: Some(from.clone()),
-            checkpoint: None,
-            label: None,
-        };
+        let said = Said { source: Some(from.clone()), ..Said::new(MutationKind::Move, options.author) };
         let files = self.files();
         changing.record(&said, changes, || {
             to.make_missing()?;

@@ -24,6 +24,7 @@ use apply::Apply;
 use index::{Index, StatKey};
 use parking_lot::{Mutex, RwLock};
 use place::DiskPlace;
+use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use scan::{Scan, Scanned};
 use std::ops::Range;
@@ -71,6 +72,11 @@ impl Disk {
     /// Returns the host path of the root, for telling the user, never for opening.
     pub fn host_root(&self) -> &Path {
         self.jail.host_root()
+    }
+
+    fn open_root(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(self.jail.fd(), c".", flags, rustix::fs::Mode::empty())
     }
 
     /// Gives captures a tree to share nodes with: that of the newest checkpoint.
@@ -186,22 +192,25 @@ impl FileSystem for Disk {
     }
 
     fn hold(&self, work: &Work, timeout: Duration) -> Result<Option<Flock>> {
-        let handle = rustix::fs::openat(
-            self.jail.fd(),
-            c".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        )
-        .map_err(|errno| Error::os(errno, "locking the workspace"))?;
+        let handle = self.open_root().map_err(|errno| Error::os(errno, "locking the workspace"))?;
         flock::exclusive(handle, work, timeout)
     }
 
-    fn save_index(&self) -> Result<()> {
+    /// One call for all files and directories: which ones were written is not known here.
+    fn flush(&self) -> Result<()> {
+        let flushed = self.open_root().and_then(rustix::fs::syncfs);
+        flushed.map_err(|errno| Error::os(errno, "flushing the workspace"))
+    }
+
+    fn close(&self) -> Result<()> {
+        let index = std::mem::take(&mut *self.index.write());
+        // A large tree takes longer to free than an event loop may be held: it goes here, not with the handle.
+        drop(self.last.lock().take());
         let Some(path) = &self.index_file else { return Ok(()) };
         if self.unsaved.swap(0, Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        self.index.read().save(path, self.jail.identity()).map_err(|error| Error::io(&error, "saving the index"))
+        index.save(path, self.jail.identity()).map_err(|error| Error::io(&error, "saving the index"))
     }
 }
 

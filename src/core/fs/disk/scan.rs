@@ -44,7 +44,7 @@ impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.file.read_at(self.at, buffer).map_err(std::io::Error::other)?;
         self.at += read as u64;
-        self.work.progress.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        self.work.progress().bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
@@ -163,7 +163,7 @@ impl<'a> Scan<'a> {
         // A node that cannot be read (its store was damaged) is a node not known.
         let old_entries = old.as_ref().and_then(|old| old.entries().ok());
         let indexed = self.index.directories.get(path);
-        self.work.progress.total_entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
+        self.work.progress().total_entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
         let ignored = |name: &Name, stat: &Stat| {
             !self.ignore.is_none() && layer.is_entry_ignored(&path.join(name.as_bytes()), stat.kind == Kind::Directory)
         };
@@ -172,8 +172,8 @@ impl<'a> Scan<'a> {
             && is_as_before(dir, &listing, old_entries, indexed)
         {
             let bytes = listing.iter().map(|(_, stat)| if stat.kind == Kind::File { stat.size } else { 0 }).sum();
-            self.work.progress.entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
-            self.work.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.work.progress().entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
+            self.work.progress().bytes.fetch_add(bytes, Ordering::Relaxed);
             let is_directory =
                 |(name, stat): (Name, Stat)| (stat.kind == Kind::Directory).then_some((name, stat.mode & 0o777));
             let directories = listing.into_iter().filter_map(is_directory).collect();
@@ -227,7 +227,7 @@ impl<'a> Scan<'a> {
         if let Some((known, id)) = Index::find(indexed, name.as_bytes())
             && known == key(stat)
         {
-            self.work.progress.bytes.fetch_add(stat.size, Ordering::Relaxed);
+            self.work.progress().bytes.fetch_add(stat.size, Ordering::Relaxed);
             return Ok((self.keeper.content(id, stat.size), stat.mode, Some(known)));
         }
         let mut tries = 0;
@@ -238,7 +238,7 @@ impl<'a> Scan<'a> {
             let before = *file.opened_stat();
             let id = if before.size <= WHOLE_BYTES {
                 let bytes = file.read_all(WHOLE_BYTES * 2)?;
-                self.work.progress.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                self.work.progress().bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 self.keeper.keep(&bytes).map(|id| (id, bytes.len() as u64))
             } else {
                 self.keeper
