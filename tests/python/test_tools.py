@@ -160,14 +160,20 @@ def test_faults_that_no_model_can_mend_propagate(ws: Workspace) -> None:
 
 
 @pytest.mark.row("B33", "A13", "S89")
-@pytest.mark.parametrize("path", ["../escape", "../../etc/passwd", "src/../../x", "out/passwd", "file-out", "loop"])
-@pytest.mark.parametrize("name", READING[:1] + WRITING)
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        (name, path)
+        for name in READING[:1] + WRITING
+        for path in ("../escape", "../../etc/passwd", "src/../../x", "out/passwd", "file-out", "loop")
+        # A link itself may be moved and deleted.
+        if not (name in ("move_file", "delete_file") and path in ("file-out", "loop"))
+    ],
+)
 def test_no_tool_leaves_the_workspace(disk: Workspace, root: Path, name: str, path: str) -> None:
     os.symlink("/etc", root / "out")
     os.symlink("/etc/passwd", root / "file-out")
     os.symlink("loop", root / "loop")
-    if name in ("move_file", "delete_file") and path in ("file-out", "loop"):
-        pytest.skip("a link itself may be moved and deleted")
     tool = named(disk)[name]
     arguments = {key: path if key in ("path", "source", "destination") else "x" for key in tool.parameters["required"]}
     answer = tool(**arguments)
