@@ -174,6 +174,11 @@ impl Content {
         }
     }
 
+    /// Tells whether nothing but the length is known: not even the id can be found out.
+    pub fn is_unknown(&self) -> bool {
+        self.known_id().is_none() && self.check().is_err()
+    }
+
     /// Returns the id if it is known already.
     pub fn known_id(&self) -> Option<ObjectId> {
         self.0.id.get().copied()
@@ -205,6 +210,9 @@ impl Content {
         }
         if let (Some(mine), Some(theirs)) = (self.in_memory(), other.in_memory()) {
             return Ok(mine == theirs);
+        }
+        if self.is_unknown() || other.is_unknown() {
+            return Ok(false);
         }
         Ok(self.id()? == other.id()?)
     }

@@ -176,11 +176,15 @@ impl FileSystem for Memory {
         Ok(Captured { tree: self.tree(), ..Captured::default() })
     }
 
-    fn apply(&self, changes: &[Change], _keep: &[Skipped], _work: &Work) -> Result<()> {
+    fn apply(&self, changes: &[Change], keep: &[Skipped], _work: &Work) -> Result<()> {
         // Prepared aside and shown at once: a reader sees the tree before or after.
         let mut tree = self.tree();
         for change in changes.iter().rev().filter(|change| change.after.is_none()) {
-            tree.remove(&change.path)?;
+            // A directory that holds what no checkpoint holds stays, as it does on a disk.
+            let holds = || keep.iter().any(|kept| kept.path.starts_with(&change.path));
+            if !holds() {
+                tree.remove(&change.path)?;
+            }
         }
         for change in changes {
             match &change.after {

@@ -11,17 +11,31 @@ pub mod memory;
 
 use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
-use crate::core::error::Result;
+use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
 use crate::core::path::{RawPath, WsPath};
+use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::walk::{Directory, Info};
-use crate::core::tree::{Entry, Tree};
+use crate::core::tree::{Entry, Kind, Tree};
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Tells whether a path lies below any of these; at one of them it does not.
+pub(crate) fn is_below(path: &WsPath, any: &HashSet<&WsPath>) -> bool {
+    let mut at = path.clone();
+    while !any.is_empty() && !at.is_root() {
+        at = at.parent();
+        if any.contains(&at) {
+            return true;
+        }
+    }
+    false
+}
 
 /// What a filesystem can do.
 #[derive(Debug, Clone, Copy)]
@@ -121,10 +135,40 @@ pub trait FileSystem: Send + Sync + Debug {
 
     /// Makes the filesystem hold exactly `changes`, in an order that never needs what is not there yet.
     /// Paths in `keep` are not removed, whatever the changes say.
-    fn apply(&self, changes: &[crate::core::tree::diff::Change], keep: &[Skipped], work: &Work) -> Result<()>;
+    fn apply(&self, changes: &[Change], keep: &[Skipped], work: &Work) -> Result<()>;
 
-    /// Fails if [`FileSystem::apply`] would have to remove a path in `keep` to make room; changes nothing.
-    fn check_apply(&self, _changes: &[crate::core::tree::diff::Change], _keep: &[Skipped]) -> Result<()> {
+    /// Fails if [`FileSystem::apply`] would take the place of something that was left out of the capture and
+    /// so could not be brought back; changes nothing.
+    ///
+    /// # Errors
+    /// `uncheckpointed-changes` with the path of what would be lost.
+    fn check_apply(&self, changes: &[Change], keep: &[Skipped]) -> Result<()> {
+        let kept: HashSet<&WsPath> = keep.iter().map(|skipped| &skipped.path).collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        for change in changes {
+            let Some(after) = &change.after else { continue };
+            let makes_leaf = after.kind() != Kind::Directory;
+            let lost = if kept.contains(&change.path) {
+                Some(&change.path)
+            } else if makes_leaf && matches!(change.before, Some(Entry::Directory { .. })) {
+                kept.iter().copied().find(|path| path.starts_with(&change.path))
+            } else if is_below(&change.path, &kept) && !matches!(self.lookup(&change.path, Follow::No), Ok(None)) {
+                // Something stands in a directory that was not looked into, or nobody can tell.
+                Some(&change.path)
+            } else {
+                None
+            };
+            if let Some(path) = lost {
+                return Err(Error::new(
+                    ErrorKind::UncheckpointedChanges,
+                    "no checkpoint holds this entry, and the rollback would replace it",
+                )
+                .at(path)
+                .with_hint("Move it elsewhere, or make it readable and take a checkpoint, then retry."));
+            }
+        }
         Ok(())
     }
 

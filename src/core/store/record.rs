@@ -202,6 +202,8 @@ pub(crate) fn encode(
                 let (mut id, mut offset, mut dropped) = (None, None, false);
                 if let Some(known) = content.known_id().filter(|known| stored(*known)) {
                     id = Some(known);
+                } else if content.is_unknown() {
+                    dropped = true;
                 } else if keep.keeps(content.len()) {
                     let bytes = match content.in_memory() {
                         Some(bytes) => Arc::clone(bytes),

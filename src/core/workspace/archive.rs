@@ -179,6 +179,17 @@ fn lay(tree: &mut Tree, incoming: &Tree, at: &WsPath) -> Result<()> {
         let path = at.join(name.as_bytes());
         match (tree.get(&path)?, entry) {
             (Some(Entry::Directory { .. }), Entry::Directory { tree: inside, .. }) => lay(tree, inside, &path)?,
+            // As with every write: a directory is not replaced by accident, nor by one.
+            (Some(Entry::Directory { .. }), _) => {
+                return Err(
+                    Error::new(ErrorKind::IsADirectory, "the archive holds a file where a directory is").at(&path)
+                );
+            }
+            (Some(_), Entry::Directory { .. }) => {
+                return Err(
+                    Error::new(ErrorKind::NotADirectory, "the archive holds a directory where none is").at(&path)
+                );
+            }
             _ => tree.insert(&path, entry.clone())?,
         }
     }

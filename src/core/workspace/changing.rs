@@ -6,7 +6,8 @@ use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::{Captured, FileSystem, PutMode, Skipped};
+use crate::core::fs::memory::Memory;
+use crate::core::fs::{Captured, FileSystem, PutMode, Skipped, is_below};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind, Details, MAX_TOUCHED};
 use crate::core::store::past::{NewCheckpoint, Past};
@@ -15,9 +16,9 @@ use crate::core::tree::diff::{Change, diff, expand, inverse};
 use crate::core::tree::ignore::{IgnoreRules, Layer};
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::walk::Info;
-use crate::core::tree::{Entry, Kind, Tree};
+use crate::core::tree::{DIRECTORY_MODE, Entry, Kind, Tree};
 use parking_lot::MutexGuard;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -170,13 +171,20 @@ impl Changing<'_> {
             return Ok(());
         };
         doubt.store(true, Ordering::Release);
-        if is_doomed {
-            let changes = undoable(record.kind, &record.changes);
-            self.sweep(changes);
-            put_back(self.workspace, changes)?;
-            self.past.mark_failed()?;
-        } else {
-            self.finish(&record)?;
+        let finished = if is_doomed { self.undo(&record) } else { self.redo(&record) };
+        match finished {
+            Ok(()) if is_doomed => self.past.mark_failed()?,
+            Ok(()) => {
+                if record.kind == MutationKind::Rollback
+                    && let Some(target) = record.checkpoint
+                {
+                    self.finish_rollback(target, &record.author, record.label.clone())?;
+                }
+                self.past.settle()?;
+            }
+            // What lasts may end; nothing else will change by waiting, and no workspace is lost for one call.
+            Err(error) if matches!(error.kind(), ErrorKind::QuotaExceeded | ErrorKind::Io) => return Err(error),
+            Err(_) => self.past.mark_failed()?,
         }
         doubt.store(false, Ordering::Release);
         Ok(())
@@ -188,19 +196,11 @@ impl Changing<'_> {
         drop(self.past.settle());
     }
 
-    fn finish(&mut self, record: &Record) -> Result<()> {
-        match self.redo(record) {
-            Ok(()) => {
-                if record.kind == MutationKind::Rollback
-                    && let Some(target) = record.checkpoint
-                {
-                    self.finish_rollback(target, &record.author, record.label.clone())?;
-                }
-                self.past.settle()
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::QuotaExceeded | ErrorKind::Io) => Err(error),
-            Err(_) => self.past.mark_failed(),
-        }
+    /// Undoes what a record tells of, wherever it was done and nobody changed anything since.
+    fn undo(&self, record: &Record) -> Result<()> {
+        let changes = undoable(record.kind, &record.changes);
+        self.sweep(changes);
+        put_back(self.workspace, changes)
     }
 
     /// Does what a record tells of, wherever it is not done yet; what somebody else changed since stays.
@@ -313,59 +313,122 @@ impl Changing<'_> {
         Ok(checkpoint)
     }
 
-    /// Records what changed since the head without anybody telling us.
-    pub(super) fn record_external(&mut self, changes: &[Change]) -> Result<()> {
-        let Some(head) = self.past.head() else { return Ok(()) };
-        if self.workspace.inner.track == Track::Off || changes.is_empty() {
+    /// Records what changed since the head without anybody telling us: what differs between the head with
+    /// all that was recorded since, and what there is.
+    pub(super) fn record_external(&mut self, captured: &Captured) -> Result<()> {
+        let (Some(head), Files::Disk(_)) = (self.past.head(), &self.workspace.inner.files) else { return Ok(()) };
+        if self.workspace.inner.track == Track::Off {
             return Ok(());
         }
-        let mut told: BTreeMap<WsPath, Option<Entry>> = BTreeMap::new();
-        let mut whole: Vec<WsPath> = Vec::new();
+        let mut expected = Expected::new(self.past.tree(&head)?);
         for record in self.past.records(head.details.cursor)? {
-            for change in &record.changes {
-                for path in [Some(&change.path), change.source.as_ref()].into_iter().flatten() {
-                    let is_directory = |entry: &Option<Entry>| matches!(entry, Some(Entry::Directory { .. }));
-                    if is_directory(&change.before) || (change.source.is_some() && is_directory(&change.after)) {
-                        whole.push(path.clone());
-                    }
-                }
-                if let Some(source) = &change.source
-                    && record.kind == MutationKind::Move
-                {
-                    told.insert(source.clone(), None);
-                }
-                for change in expand(change)? {
-                    told.insert(change.path, change.after);
-                }
+            if record.status == Status::Applied {
+                expected.replay(&record)?;
             }
         }
-        let mut external = Vec::new();
-        for change in changes {
-            let known = match told.get(&change.path) {
-                Some(after) => match (after, &change.after) {
-                    (None, None) => true,
-                    // A mode the system chose (its umask) is not somebody else's change.
-                    (Some(Entry::File { content: a, .. }), Some(Entry::File { content: b, .. })) => {
-                        a.same(b).unwrap_or(true)
-                    }
-                    (Some(a), Some(b)) => a.kind() == b.kind() && (a.kind() == Kind::Directory || a.same(b)?),
-                    _ => false,
-                },
-                None => whole.iter().any(|path| change.path.starts_with(path)),
-            };
-            if !known {
-                external.push(Change {
-                    before: flat(change.before.as_ref()),
-                    after: flat(change.after.as_ref()),
-                    ..change.clone()
-                });
-            }
-        }
+        let skipped: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
+        let mut external = expected.differs_from(&captured.tree)?;
+        // What a capture leaves out is not gone.
+        external.retain(|change| {
+            change.after.is_some() || !(skipped.contains(&change.path) || is_below(&change.path, &skipped))
+        });
         if external.is_empty() {
             return Ok(());
         }
         let said = Said::new(MutationKind::External, Some(EXTERNAL_AUTHOR));
         self.record(&said, external, || Ok(()))
+    }
+}
+
+/// Lets a file keep its bytes where a record could not name them and changed but the mode.
+fn keep_known(change: &mut Change, there: Option<&Entry>) {
+    if let (Some(Entry::File { content, .. }), Some(Entry::File { content: known, .. })) = (&mut change.after, there)
+        && content.is_unknown()
+    {
+        content.clone_from(known);
+    }
+}
+
+/// What the tree would be if nobody but us had changed anything.
+struct Expected {
+    files: Memory,
+    /// Entries whose mode the system chose when they were made (its umask, a list of the directory).
+    made: BTreeSet<WsPath>,
+    /// Directories we wrote in and did not make: somebody else did.
+    foreign: BTreeSet<WsPath>,
+}
+
+impl Expected {
+    fn new(tree: Tree) -> Self {
+        Expected { files: Memory::new(tree), made: BTreeSet::new(), foreign: BTreeSet::new() }
+    }
+
+    fn replay(&mut self, record: &Record) -> Result<()> {
+        for change in &record.changes {
+            self.make_parents(&change.path)?;
+            let there = self.files.tree();
+            match &change.source {
+                Some(source) if record.kind == MutationKind::Move && there.get(source)?.is_some() => {
+                    self.files.rename(source, &change.path, true)?;
+                    let moved = |path: &WsPath| {
+                        let rest = path.strip_prefix(source)?;
+                        Some(rest.names().fold(change.path.clone(), |path, name| path.join(name)))
+                    };
+                    let made: Vec<WsPath> = self.made.iter().filter_map(moved).collect();
+                    self.made.extend(made);
+                }
+                _ => {
+                    let mut changes = expand(change)?;
+                    for change in &mut changes {
+                        keep_known(change, there.get(&change.path)?.as_ref());
+                    }
+                    let fresh = changes.iter().filter(|change| change.before.is_none() && change.source.is_none());
+                    self.made.extend(fresh.map(|change| change.path.clone()));
+                    self.files.apply(&changes, &[], &Work::default())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_parents(&mut self, path: &WsPath) -> Result<()> {
+        let mut tree = self.files.tree();
+        let mut at = WsPath::root();
+        for name in path.parent().names() {
+            at = at.join(name);
+            if !matches!(tree.get(&at)?, Some(Entry::Directory { .. })) {
+                tree.insert(&at, Entry::Directory { tree: Tree::default(), mode: DIRECTORY_MODE })?;
+                self.foreign.insert(at.clone());
+            }
+        }
+        self.files.set_tree(tree);
+        Ok(())
+    }
+
+    fn differs_from(&self, captured: &Tree) -> Result<Vec<Change>> {
+        let mut external = diff(&self.files.tree(), captured)?;
+        external.retain(|change| !self.foreign.contains(&change.path) && !self.is_made(change));
+        for path in &self.foreign {
+            if let Some(after) = captured.get(path)? {
+                external.push(Change { path: path.clone(), source: None, before: None, after: Some(after) });
+            }
+        }
+        external.sort_by(|a, b| a.path.cmp(&b.path));
+        for change in &mut external {
+            (change.before, change.after) = (flat(change.before.as_ref()), flat(change.after.as_ref()));
+        }
+        Ok(external)
+    }
+
+    /// Tells whether only the mode differs, of an entry we made, and is one a system would choose.
+    fn is_made(&self, change: &Change) -> bool {
+        match (&change.before, &change.after) {
+            (Some(Entry::File { content: a, .. }), Some(Entry::File { content: b, mode })) => {
+                self.made.contains(&change.path) && mode & !0o666 == 0 && a.same(b).unwrap_or(true)
+            }
+            (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => self.made.contains(&change.path),
+            _ => false,
+        }
     }
 }
 
@@ -432,7 +495,8 @@ fn stands(files: &dyn FileSystem, path: &WsPath, entry: Option<&Entry>) -> Resul
     Ok(match (entry, found) {
         (None, None) => true,
         (Some(Entry::File { content, .. }), Some(info)) if info.kind == Kind::File => {
-            info.size == content.len() && file_id(files, path, &Work::default())? == content.id()?
+            let same = || Ok(file_id(files, path, &Work::default())? == content.id()?);
+            info.size == content.len() && (content.is_unknown() || same()?)
         }
         (Some(Entry::Symlink { target }), Some(info)) if info.kind == Kind::Symlink => {
             files.read_link(path)? == target.as_ref()
@@ -442,10 +506,18 @@ fn stands(files: &dyn FileSystem, path: &WsPath, entry: Option<&Entry>) -> Resul
     })
 }
 
+/// What stands at exactly this path: behind a link that took the place of a directory, nothing does.
 fn found(files: &dyn FileSystem, path: &WsPath) -> Result<Option<Info>> {
+    let elsewhere = [
+        ErrorKind::NotADirectory,
+        ErrorKind::DirectoryNotFound,
+        ErrorKind::FileNotFound,
+        ErrorKind::SymlinkEscape,
+        ErrorKind::SymlinkLoop,
+    ];
     match files.lookup(path, Follow::No) {
-        Ok(found) => Ok(found.map(|(_, info)| info)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::DirectoryNotFound) => Ok(None),
+        Ok(found) => Ok(found.filter(|(real, _)| real == path).map(|(_, info)| info)),
+        Err(error) if elsewhere.contains(&error.kind()) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -454,19 +526,31 @@ fn found(files: &dyn FileSystem, path: &WsPath) -> Result<Option<Info>> {
 ///
 /// A path is touched only if it is as it was before or as it should be, or is not there: anything else
 /// somebody wrote since. A file whose bytes are right gets its mode at most. A directory that should go and
-/// holds what these changes do not know stays, with those above it.
+/// holds what these changes do not know stays, with those above it; what should come where no directory
+/// is any more does not.
 fn still_to_do(files: &dyn FileSystem, changes: &[Change]) -> Result<Vec<Change>> {
     let (mut todo, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut directories = BTreeSet::from([WsPath::root()]);
     for change in changes {
         for mut change in expand(change)? {
             // A difference names what a directory holds beside the directory.
             if !seen.insert(change.path.clone()) {
                 continue;
             }
+            let parent = change.path.parent();
+            if change.after.is_some() && !directories.contains(&parent) {
+                if found(files, &parent)?.is_none_or(|info| info.kind != Kind::Directory) {
+                    continue;
+                }
+                directories.insert(parent);
+            }
             if stands(files, &change.path, change.after.as_ref())? {
                 change.before.clone_from(&change.after);
             } else if !stands(files, &change.path, None)? && !stands(files, &change.path, change.before.as_ref())? {
                 continue;
+            }
+            if matches!(change.after, Some(Entry::Directory { .. })) {
+                directories.insert(change.path.clone());
             }
             todo.push(change);
         }
@@ -474,8 +558,11 @@ fn still_to_do(files: &dyn FileSystem, changes: &[Change]) -> Result<Vec<Change>
     let goes: BTreeSet<WsPath> = todo.iter().filter(|change| change.after.is_none()).map(|c| c.path.clone()).collect();
     let mut kept = Vec::new();
     for path in &goes {
-        let Ok(directory) = files.directory(path) else { continue };
-        if directory.list()?.iter().any(|entry| !goes.contains(&path.join(entry.name.as_bytes()))) {
+        if found(files, path)?.is_none_or(|info| info.kind != Kind::Directory) {
+            continue;
+        }
+        let listing = files.directory(path)?.list()?;
+        if listing.iter().any(|entry| !goes.contains(&path.join(entry.name.as_bytes()))) {
             kept.push(path.clone());
         }
     }

@@ -156,6 +156,13 @@ impl Workspace {
             )
             .with_hint("Leave track and max_diff_bytes as they are, or keep the files on disk."));
         }
+        if options.store.is_some() && !options.ignore.is_none() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a workspace in memory with a store keeps its files by its checkpoints, so none can be left out",
+            )
+            .with_hint("Leave ignore as it is, or keep the files on disk."));
+        }
         options.make_absolute()?;
         let id = checked_id(options.id.as_deref())?.unwrap_or_else(random_id);
         let files = Files::Memory(Memory::default());

@@ -6,7 +6,7 @@ use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::disk::Disk;
-use crate::core::fs::{Captured, FileSystem, ResolverChoice, Skipped};
+use crate::core::fs::{Captured, FileSystem, ResolverChoice, Skipped, is_below};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
 use crate::core::store::past::PastStats;
@@ -16,7 +16,7 @@ use crate::core::tree::diff::{Change, diff, with_renames};
 use crate::core::tree::ignore::IgnoreRules;
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Tree};
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,16 +171,20 @@ impl Workspace {
                 }
             }
             changes.retain(|change| {
-                // A directory on the way to a wanted path has to come with it.
-                paths.iter().any(|path| {
-                    change.path.starts_with(path) || (change.before.is_none() && path.starts_with(&change.path))
-                })
+                // A directory on the way to a wanted path has to come with it, whatever stands there now.
+                let comes = matches!(change.after, Some(Entry::Directory { .. }))
+                    && !matches!(change.before, Some(Entry::Directory { .. }));
+                paths.iter().any(|path| change.path.starts_with(path) || (comes && path.starts_with(&change.path)))
             });
         }
         // What either capture left out is not known to be absent, so it is not removed for being so.
         let kept: Vec<Skipped> = captured.skipped.iter().chain(&target.details.skipped).cloned().collect();
-        let unknown: BTreeSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
-        changes.retain(|change| change.after.is_some() || !is_at_or_below(&change.path, &unknown));
+        let unknown: HashSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
+        let all = changes.len();
+        changes.retain(|change| {
+            let holds_unknown = || unknown.iter().any(|path| path.starts_with(&change.path));
+            change.after.is_some() || !(is_below(&change.path, &unknown) || holds_unknown())
+        });
         let files = self.files();
         files.check_apply(&changes, &captured.skipped)?;
         for change in &changes {
@@ -189,13 +193,22 @@ impl Workspace {
                 changing.past.verify(content, work).map_err(|error| error.at(&change.path))?;
             }
         }
+        // The checkpoint to come tells of what will be there, not of what was asked for.
+        let is_whole = paths.is_none() && changes.len() == all;
+        let tree = if is_whole { target_tree } else { patched(&captured.tree, &changes)? };
         let saved = changing.save_unsaved(&captured)?;
         let said = Said { checkpoint: Some(target.id), label, ..Said::new(MutationKind::Rollback, author) };
         if !changes.is_empty() {
             changing.record(&said, changes.clone(), || files.apply(&changes, &kept, work))?;
         }
-        let tree = if paths.is_none() { target_tree } else { patched(&captured.tree, &changes)? };
-        let after = Captured { tree, ..captured };
+        let mut skipped = kept;
+        skipped.retain(|skipped| {
+            !matches!(files.lookup(&skipped.path, Follow::No), Ok(None))
+                && !matches!(tree.get(&skipped.path), Ok(Some(Entry::File { .. } | Entry::Symlink { .. })))
+        });
+        skipped.sort_by(|a, b| a.path.cmp(&b.path));
+        skipped.dedup();
+        let after = Captured { tree, skipped, ..captured };
         let author = author.unwrap_or(DEFAULT_AUTHOR);
         let label = label.map(ToOwned::to_owned);
         let kind = CheckpointKind::Rollback;
@@ -300,20 +313,6 @@ impl Workspace {
     }
 }
 
-fn is_at_or_below(path: &WsPath, any: &BTreeSet<&WsPath>) -> bool {
-    if any.is_empty() {
-        return false;
-    }
-    let mut at = path.clone();
-    while !at.is_root() {
-        if any.contains(&at) {
-            return true;
-        }
-        at = at.parent();
-    }
-    false
-}
-
 fn patched(tree: &Tree, changes: &[Change]) -> Result<Tree> {
     let memory = crate::core::fs::memory::Memory::new(tree.clone());
     memory.apply(changes, &[], &Work::default())?;
@@ -379,7 +378,7 @@ impl Changing<'_> {
             }
             return self.past.name_head(label, by.to_owned(), now_ns());
         }
-        self.record_external(&changes)?;
+        self.record_external(captured)?;
         self.commit(captured, &changes, CheckpointKind::Checkpoint, label, by, None)
     }
 
@@ -389,7 +388,7 @@ impl Changing<'_> {
         if changes.is_empty() {
             return Ok(None);
         }
-        self.record_external(&changes)?;
+        self.record_external(captured)?;
         let label = Some("before rollback".to_owned());
         self.commit(captured, &changes, CheckpointKind::Safety, label, DEFAULT_AUTHOR, None).map(Some)
     }

@@ -6,10 +6,10 @@ use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail::is_temp_name;
-use crate::core::fs::{Place, PutMode};
+use crate::core::fs::{Keeper, Place, PutMode};
 use crate::core::path::WsPath;
 use crate::core::store::past::Past;
-use crate::core::store::record::MutationKind;
+use crate::core::store::record::{MutationKind, NotKept};
 use crate::core::text;
 use crate::core::tree::diff::{Change, expand};
 use crate::core::tree::resolve::Follow;
@@ -320,7 +320,7 @@ impl Workspace {
         let keeper = changing.past.keeper();
         let (before, after) = match info.kind {
             Kind::Directory => (Some(directory(info.mode & 0o777)), directory(mode)),
-            Kind::File => match place.before(keeper.as_ref(), work)? {
+            Kind::File => match unkept(place.as_ref(), keeper.as_ref(), info, work)? {
                 Some(Entry::File { content, mode: old }) => {
                     (Some(Entry::File { content: content.clone(), mode: old }), Entry::File { content, mode })
                 }
@@ -451,7 +451,7 @@ impl Workspace {
         let after = match info.kind {
             // Nothing in it changes, so nothing of it has to be kept.
             Kind::Directory => Some(directory(info.mode & 0o777)),
-            _ => from.before(keeper.as_ref(), work)?,
+            _ => unkept(from.as_ref(), keeper.as_ref(), info, work)?,
         };
         keeper.finish()?;
         let (from, path) = (from.path().clone(), to.path().clone());
@@ -464,6 +464,17 @@ impl Workspace {
             to.make_missing()?;
             files.rename(&from, &path, replaces)
         })
+    }
+}
+
+/// What stands at a place whose bytes stay as they are: if they cannot be read, they need not be kept.
+fn unkept(place: &dyn Place, keeper: &dyn Keeper, info: Info, work: &Work) -> Result<Option<Entry>> {
+    match place.before(keeper, work) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && info.kind == Kind::File => {
+            let content = Content::from_source(info.size, None, Box::new(NotKept));
+            Ok(Some(Entry::File { content, mode: info.mode & 0o777 }))
+        }
+        found => found,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::core::path::WsPath;
 use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::{Entry, Kind};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// One application of changes.
 ///
@@ -57,33 +57,6 @@ impl<'a> Apply<'a> {
             Some(stat) if stat.kind == Kind::Directory => place.chmod(mode),
             _ => Ok(()),
         }
-    }
-
-    /// A path that was left out of the capture cannot be brought back, so nothing may take its place.
-    pub(super) fn refuse_what_would_lose(&self, changes: &[Change]) -> Result<()> {
-        let kept: HashSet<&WsPath> = self.keep.iter().map(|skipped| &skipped.path).collect();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        for change in changes {
-            let becomes_leaf = matches!(&change.after, Some(Entry::File { .. } | Entry::Symlink { .. }));
-            let hit = match &change.after {
-                Some(_) if kept.contains(&change.path) => Some(&change.path),
-                Some(_) if becomes_leaf && matches!(change.before, Some(Entry::Directory { .. })) => {
-                    kept.iter().copied().find(|path| path.starts_with(&change.path))
-                }
-                _ => None,
-            };
-            if let Some(path) = hit {
-                return Err(Error::new(
-                    ErrorKind::UncheckpointedChanges,
-                    "no checkpoint holds this entry, and the rollback would replace it",
-                )
-                .at(path)
-                .with_hint("Move it elsewhere, or make it readable and take a checkpoint, then retry."));
-            }
-        }
-        Ok(())
     }
 
     fn change(&mut self, changes: &[Change]) -> Result<()> {
@@ -156,20 +129,32 @@ impl<'a> Apply<'a> {
         });
         match result {
             // Gone already, with its directory: an interrupted application is being finished.
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_gone(&error) || error.kind() == ErrorKind::NotADirectory => Ok(()),
             result => result,
+        }
+    }
+
+    /// Goes to a path without following any link: one that took the place of a directory leads elsewhere.
+    fn place(&self, path: &WsPath) -> Result<jail::Place> {
+        let in_the_way = || Error::new(ErrorKind::NotADirectory, "a link stands where a directory should be").at(path);
+        match self.disk.jail.place(path, Follow::No) {
+            Ok(place) if place.path() == *path => Ok(place),
+            Ok(_) => Err(in_the_way()),
+            Err(error) if matches!(error.kind(), ErrorKind::SymlinkEscape | ErrorKind::SymlinkLoop) => {
+                Err(in_the_way())
+            }
+            Err(error) => Err(error),
         }
     }
 
     /// Does something at a place whose directory may refuse to be written in, and is then opened for the while.
     fn at(&mut self, path: &WsPath, act: &dyn Fn(&jail::Place) -> Result<()>) -> Result<()> {
-        let place = match self.disk.jail.place(path, Follow::No) {
-            Ok(place) => place,
+        let place = match self.place(path) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 self.open_up(&path.parent())?;
-                self.disk.jail.place(path, Follow::No)?
+                self.place(path)?
             }
-            Err(error) => return Err(error),
+            place => place?,
         };
         match act(&place) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied && self.open_up(&path.parent())? => act(&place),

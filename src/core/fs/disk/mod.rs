@@ -183,10 +183,6 @@ impl FileSystem for Disk {
         Apply::new(self, keep, work).run(changes)
     }
 
-    fn check_apply(&self, changes: &[Change], keep: &[Skipped]) -> Result<()> {
-        Apply::new(self, keep, &Work::default()).refuse_what_would_lose(changes)
-    }
-
     fn check_identity(&self) -> Result<()> {
         self.jail.check_identity()
     }
