@@ -49,6 +49,7 @@ test-python: $(VENV)/.built-dev ## Run the tests of the package
 .PHONY: bench
 bench: $(VENV)/.built-release ## Measure against the obvious ways of doing the same
 	$(BIN)/python tests/bench/run.py
+	cargo bench --locked --quiet
 
 .PHONY: lint lint-rust lint-python
 lint: lint-rust lint-python ## Check format, lints and types of everything

@@ -11,7 +11,8 @@
 `Workspace` blocks, `AsyncWorkspace` has the same methods as coroutines. Every error is a `WorkspaceError`.
 
 Only the errors are imported at once; everything else when it is first used, so that `import hedgerow` stays cheap
-even where Python may not keep byte code (measured: 2 ms with it, 8 ms without; with `Workspace` 4 and 31 ms).
+even where Python may not keep byte code: 5 ms with it, 14 without; with `Workspace` 7 and 31 (release build, 2026-11-30;
+`make bench` measures the first).
 """
 
 from __future__ import annotations
