@@ -50,8 +50,8 @@ def test_a_rollback_follows_no_link_that_replaced_a_directory(
         case "nothing":
             pass
         case link:
-            target = {"link out": outside, "link in": "other", "link to nothing": "no/where", "loop": "d"}[link]
-            (root / "d").symlink_to(target)
+            targets = {"link out": str(outside), "link in": "other", "link to nothing": "no/where", "loop": "d"}
+            (root / "d").symlink_to(targets[link])
     disk.rollback(kept, paths=paths)
     assert (outside / "x").read_text() == "outside"
     assert (root / "d/x").read_text() == "old"
@@ -186,27 +186,45 @@ def test_an_import_replaces_no_directory_and_puts_none_over_a_file(root: Path, t
         assert (root / "f").read_text() == "new"
 
 
-CHANGES: dict[str, tuple[Callable[[Workspace], object], Callable[[Path], object], tuple[str, ...]]] = {
-    "in what was moved": (
-        lambda ws: ws.move("d", "e"),
-        lambda root: ((root / "e/evil").write_text("x"), (root / "e/x").write_text("changed")),
-        ("e/evil", "e/x"),
-    ),
-    "in what was removed": (
-        lambda ws: ws.remove("d", recursive=True),
-        lambda root: ((root / "d").mkdir(), (root / "d/evil").write_text("x")),
-        ("d", "d/evil"),
-    ),
+Ours = Callable[[Workspace], object]
+Theirs = Callable[[Path], object]
+
+
+def write_much(ws: Workspace) -> None:
+    """Do a little of everything."""
+    ws.write_text("a/b/c", "2")
+    ws.move("a/b", "q")
+    ws.chmod("q/c", 0o640)
+    ws.symlink("s", "q")
+
+
+def write_two(ws: Workspace) -> None:
+    """Change one file, make another."""
+    ws.write_text("d/x", "2")
+    ws.write_text("d/y", "y")
+
+
+def evil(root: Path) -> None:
+    """Change what was moved away."""
+    (root / "e/evil").write_text("x")
+    (root / "e/x").write_text("changed")
+
+
+def again(root: Path) -> None:
+    """Make anew what was removed."""
+    (root / "d").mkdir()
+    (root / "d/evil").write_text("x")
+
+
+CHANGES: dict[str, tuple[Ours, Theirs, tuple[str, ...]]] = {
+    "in what was moved": (lambda ws: ws.move("d", "e"), evil, ("e/evil", "e/x")),
+    "in what was removed": (lambda ws: ws.remove("d", recursive=True), again, ("d", "d/evil")),
     "in what was copied": (
         lambda ws: ws.copy("d", "e", recursive=True),
         lambda root: (root / "e/evil").write_text("x"),
         ("e/evil",),
     ),
-    "back to what it was": (
-        lambda ws: (ws.write_text("d/x", "2"), ws.write_text("d/y", "y")),
-        lambda root: (root / "d/x").write_text("1"),
-        ("d/x",),
-    ),
+    "back to what it was": (write_two, lambda root: (root / "d/x").write_text("1"), ("d/x",)),
     "a mode no system gives": (
         lambda ws: ws.write_text("new", "2"),
         lambda root: (root / "new").chmod(0o777),
@@ -217,16 +235,8 @@ CHANGES: dict[str, tuple[Callable[[Workspace], object], Callable[[Path], object]
         lambda root: (root / "d/x").chmod(0o600),
         ("d/x",),
     ),
-    "below a directory of theirs": (
-        lambda ws: ws.write_text("d/x", "2"),
-        lambda root: (root / "theirs").mkdir(),
-        ("theirs",),
-    ),
-    "nothing": (
-        lambda ws: (ws.write_text("a/b/c", "2"), ws.move("a/b", "q"), ws.chmod("q/c", 0o640), ws.symlink("s", "q")),
-        lambda root: None,
-        (),
-    ),
+    "a directory beside": (lambda ws: ws.write_text("d/x", "2"), lambda root: (root / "theirs").mkdir(), ("theirs",)),
+    "nothing": (write_much, lambda root: None, ()),
 }
 
 
