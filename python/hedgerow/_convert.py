@@ -211,7 +211,7 @@ def diff(raw: _native.Diff) -> Diff:
 
 def patch(raw: dict[str, Any]) -> Patch:
     """Convert a unified diff."""
-    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"])
+    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"], bytes(raw["data"]))
 
 
 def rollback(raw: dict[str, Any]) -> RollbackResult:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
+_ESCAPE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
+
 
 def escaped(text: str) -> str:
     r"""Return `text` as one harmless line: control, direction and undecodable characters become `\x…` or `\u…`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escape(character) for character in text)
+
+
+def unescaped(text: str) -> list[str]:
+    r"""Return what `escaped` may have shown as `text`: none if it shows itself; `\x85` may be a byte or a character."""
+    if not _ESCAPE.search(text):
+        return []
+    as_byte = _ESCAPE.sub(lambda found: chr(_code(found[0], 0xDC00)), text)
+    as_character = _ESCAPE.sub(lambda found: chr(_code(found[0], 0)), text)
+    return [as_byte] if as_byte == as_character else [as_byte, as_character]
+
+
+def _code(escape: str, byte: int) -> int:
+    code = int(escape[2:], 16)
+    return code + byte if escape[1] == "x" and code >= 0x80 else code
 
 
 def _escape(character: str) -> str:

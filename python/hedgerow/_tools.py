@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from . import _convert as convert
 from ._call import at_once, finish, later
 from ._errors import InvalidArgumentError, NotFoundError, PathEscapeError, WorkspaceError, _make
-from ._text import escaped
+from ._text import escaped, unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 _WHOLE = 4 << 20
 """Files up to this many bytes are shown as the core views them; larger ones are read piece by piece."""
 _PIECE = 1 << 20
-_SNIFF = 8 << 10
+_LARGEST = (1 << 31) - 1
+_SNIFF = 8000  # as the core tells text from binary
 """Bytes looked at to tell text from something else; git looks at 8000."""
 _MAX_MATCHES = 1_000
 _MAX_LINE = 500
@@ -132,7 +133,9 @@ class Tool:
         given = dict(zip(names, values, strict=False))
         for name, value in arguments.items():
             if name not in properties:
-                raise _bad_argument(f"unknown argument '{escaped(str(name))}'; {self.name} takes {', '.join(names)}")
+                raise _bad_argument(
+                    f"unknown argument '{escaped(str(name)[:80])}'; {self.name} takes {', '.join(names)}"
+                )
             if name in given:
                 raise _bad_argument(f"argument '{name}' was given twice")
             given[name] = value
@@ -235,6 +238,8 @@ def check_value(name: str, schema: dict[str, Any], value: object) -> object:
         value = int(value)  # in JSON 10 and 10.0 are the same number
     if not isinstance(value, int) or isinstance(value, bool):
         raise _bad_argument(f"argument '{name}' must be a whole number, not {_type_name(value)}")
+    # No count of lines, characters or places is larger; Python's own limits are not a model's affair.
+    value = min(value, _LARGEST)
     least = schema.get("minimum")
     if least is not None and value < least:
         raise _bad_argument(f"argument '{name}' must be at least {least}")
@@ -275,6 +280,12 @@ def _type_name(value: object) -> str:
 
 def _bad_argument(message: str) -> InvalidArgumentError:
     return InvalidArgumentError("invalid-argument", message, None, "Correct the argument and retry.")
+
+
+def _below(glob: str, path: str) -> str:
+    """Return a pattern relative to `path`: models write it from the root as well."""
+    base = path.strip("/") + "/"
+    return glob.lstrip("/").removeprefix(base) if base not in ("/", "./") and "/" in glob else glob
 
 
 def _size(count: int) -> str:
@@ -334,9 +345,22 @@ class _Toolbox:
             )
         return path
 
+    async def found(self, call: Call, path: str) -> str:
+        r"""Return what a model wrote as a path; a name as it was shown, with `\x0a` for a line end, is found too."""
+        path = self.path(path)
+        for candidate in unescaped(path):
+            try:
+                if await call(self.native.exists, path):
+                    return path
+                if await call(self.native.exists, candidate):
+                    return candidate
+            except WorkspaceError:
+                return path
+        return path
+
     async def writable(self, call: Call, path: str, *, entry: bool = False) -> str:
         """Return a path that may be changed; with `entry` the link itself is meant, not where it leads."""
-        path = self.path(path)
+        path = await self.found(call, path)
         if not self.protect:
             return path
         self._refuse_git(path, path)
@@ -383,7 +407,7 @@ class _Toolbox:
             )
 
     async def read_file(self, call: Call, path: str, offset: int = 0, limit: int | None = None, column: int = 0) -> str:
-        native, path = self.native, self.path(path)
+        native, path = self.native, await self.found(call, path)
         head = await call(native.read_bytes, path, 0, _SNIFF)
         if not head:
             return "(empty file)"
@@ -458,7 +482,7 @@ class _Toolbox:
         return f"Written {written} bytes to {_shown(path)}"
 
     async def list_files(self, call: Call, subdir: str = ".") -> str:
-        path = self.path(subdir or ".")
+        path = await self.found(call, subdir or ".")
         try:
             entries = await call(self.native.walk, path, max_depth=None)
         except NotFoundError:
@@ -494,7 +518,7 @@ class _Toolbox:
             self.path(path or "."),
             regex=regex,
             ignore_case=False,
-            include=[] if glob is None else [self.path(glob)],
+            include=[] if glob is None else [_below(self.path(glob), path)],
             exclude=[],
             context=0,
             max_file_bytes=1 << 20,
@@ -529,9 +553,21 @@ class _Toolbox:
         if raw["unreadable"]:
             notes.append(f"[{len(raw['unreadable'])} directories could not be read]")
         paths = [convert.path(found) for found in raw["paths"]]
+        if not paths and await self._is_there(call, pattern, path):
+            # Brackets in a name, as in `app/[id]/page.tsx`: no class of characters was meant.
+            paths = [pattern]
         if not paths:
             return "\n".join(["No files match", *notes])
         return self._lines(map(escaped, paths), len(paths), "paths", "narrow the pattern", notes)
+
+    async def _is_there(self, call: Call, pattern: str, path: str) -> bool:
+        if "[" not in pattern:
+            return False
+        at = self.path(pattern) if path in ("", ".") else f"{self.path(path)}/{pattern}"
+        try:
+            return await call(self.native.exists, at)
+        except WorkspaceError:
+            return False
 
     async def move_file(self, call: Call, source: str, destination: str) -> str:
         source = await self.writable(call, source, entry=True)

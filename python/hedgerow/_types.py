@@ -11,7 +11,7 @@ costs more than the rest of the package together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -378,9 +378,16 @@ class Patch(_Model):
     """A git-style unified diff; `str()` is its text."""
 
     text: str
+    """For people: bytes that are not UTF-8 are shown as `\ufffd`."""
     additions: int
     deletions: int
     truncated: bool
+    data: bytes = field(default=b"", repr=False)
+    """The same byte for byte, for `git apply` and `patch -p1`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values, without `data`."""
+        return {name: value for name, value in _Model.to_dict(self).items() if name != "data"}
 
     def __str__(self) -> str:
         """Return the text."""
@@ -416,7 +423,7 @@ class Diff:
         return tuple(change.path for change in self.changes)
 
     def unified(self, paths: Sequence[str] | None = None, *, context: int = 3, max_lines: int | None = None) -> Patch:
-        """Return the differences as a patch that `git apply` and `patch -p1` take.
+        """Return the differences as a patch that `git apply` and `patch -p1` take: its `data`, if not all is UTF-8.
 
         Args:
             paths: Only these files; `None` for all.
@@ -478,7 +485,7 @@ def _listed(paths: Sequence[str] | None) -> list[str] | None:
 
 
 def _patch(raw: dict[str, Any]) -> Patch:
-    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"])
+    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"], bytes(raw["data"]))
 
 
 @dataclass(frozen=True, slots=True)

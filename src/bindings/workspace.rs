@@ -400,21 +400,17 @@ impl PyWorkspace {
         quick(py, || self.core.try_read(&path.0, None)?.map(|read| text(read, &path.0)).transpose())
     }
 
-    #[pyo3(signature = (path, offset=0, length=None, *, later=None))]
+    #[pyo3(signature = (path, offset=Whole::new(0), length=None, *, later=None))]
     fn read_bytes(
         &self,
         py: Python<'_>,
         path: PathArg,
-        offset: u64,
-        length: Option<u64>,
+        offset: Whole<u64>,
+        length: Option<Whole<u64>>,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
-        self.call(
-            py,
-            How::later(later),
-            move |core, _| core.read(&path.0, range(offset, length)),
-            |py, read| Ok(bytes(py, &read)),
-        )
+        let range = range(offset.get(), length.map(Whole::get));
+        self.call(py, How::later(later), move |core, _| core.read(&path.0, range), |py, read| Ok(bytes(py, &read)))
     }
 
     #[pyo3(signature = (path, *, later=None))]

@@ -85,6 +85,15 @@ impl WsPath {
         Ok(raw.lexical())
     }
 
+    /// Takes the path of an entry that was found, not typed: it may be longer than any one call can name.
+    pub fn stored(bytes: &[u8]) -> Result<Self> {
+        let mut path = Self::root();
+        for name in bytes.split(|&byte| byte == b'/') {
+            path = path.join(Name::new(name)?.as_bytes());
+        }
+        Ok(path)
+    }
+
     /// Returns the bytes, without a leading slash; the root is empty.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -205,7 +214,10 @@ impl<'de> Deserialize<'de> for WsPath {
             Form::Text(text) => text.into_bytes(),
             Form::Bytes(bytes) => bytes,
         };
-        WsPath::new(bytes).map_err(serde::de::Error::custom)
+        if matches!(bytes.as_slice(), b"" | b"/" | b".") {
+            return Ok(WsPath::root());
+        }
+        WsPath::stored(&bytes).map_err(serde::de::Error::custom)
     }
 }
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import subprocess
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import hedgerow
-from case_support import opened, picture, python, unprivileged
+from case_support import fsck, opened, picture, python, unprivileged
 from hedgerow import Workspace
 
 
@@ -311,3 +313,247 @@ def test_a_call_that_cannot_be_undone_does_not_lock_the_workspace(disk: Workspac
     disk.rollback(kept)
     assert disk.read_text("d/x") == "1"
     assert (tmp_path / "elsewhere/x").read_text() == "2"
+
+
+def external(ws: Workspace) -> list[str]:
+    """Return every path others changed."""
+    return [path for record in ws.history() if record.kind == "external" for path in record.paths]
+
+
+def test_what_others_made_and_we_removed_is_told_and_blocks_nothing(disk: Workspace, root: Path) -> None:
+    for turn in range(3):
+        (root / "build/lib/deep").mkdir(parents=True)
+        (root / "build/lib/y").write_text("x")
+        disk.remove("build", recursive=True)
+        disk.write_text("a", str(turn))
+        disk.checkpoint()
+    assert external(disk) == ["build", "build/lib", "build/lib/deep", "build/lib/y"] * 3
+    disk.rollback("baseline")
+    assert not disk.status().changes
+
+
+def test_ignored_files_that_we_wrote_moved_and_removed_are_nobody_elses(root: Path, tmp_path: Path) -> None:
+    with opened(root, tmp_path / "store", ignore=["node_modules/"]) as ws:
+        ws.write_text("node_modules/p/lib/x.js", "1")
+        ws.write_text("node_modules/q/y.js", "1")
+        ws.write_text("k", "1")
+        ws.checkpoint()
+        ws.write_text("k", "3")
+        ws.remove("node_modules/p", recursive=True)
+        ws.move("node_modules", "seen")
+        ws.checkpoint()
+        assert external(ws) == []
+        assert ws.at(ws.checkpoints()[-1]).read_text("seen/q/y.js") == "1"
+
+
+def test_files_that_stop_being_ignored_were_not_made_by_others(root: Path, tmp_path: Path) -> None:
+    with opened(root, tmp_path / "store", ignore="gitignore") as ws:
+        ws.write_text(".gitignore", "x\n")
+        ws.write_text("x", "1")
+        ws.checkpoint()
+        ws.write_text(".gitignore", "")
+        assert "x" in ws.checkpoint().touched
+        assert external(ws) == []
+
+
+@pytest.mark.parametrize("call", ["chmod", "append", "edit", "write", "remove", "move", "copy over"])
+def test_what_others_wrote_just_before_us_is_theirs(disk: Workspace, root: Path, call: str) -> None:
+    disk.write_text("a", "ours\n")
+    disk.write_text("b", "ours too\n")
+    disk.checkpoint()
+    (root / "a").write_text("theirs\n")
+    match call:
+        case "chmod":
+            disk.chmod("a", 0o600)
+        case "append":
+            disk.append_text("a", "more\n")
+        case "edit":
+            disk.edit("a", "theirs", "edited")
+        case "write":
+            disk.write_text("a", "new\n")
+        case "remove":
+            disk.remove("a")
+        case "move":
+            disk.move("a", "c")
+        case _:
+            disk.copy("b", "a", overwrite=True)
+    disk.checkpoint()
+    assert external(disk) == ["a"]
+
+
+def test_what_others_undid_is_told_before_a_rollback(disk: Workspace, root: Path) -> None:
+    disk.write_text("a", "1")
+    disk.checkpoint("c")
+    disk.write_text("a", "2")
+    disk.write_text("x", "new")
+    (root / "a").write_text("1")
+    (root / "x").unlink()
+    disk.rollback("baseline")
+    assert external(disk) == ["a", "x"]
+
+
+def test_what_others_removed_where_we_wrote_is_told(disk: Workspace, root: Path) -> None:
+    disk.write_text("d/a", "1")
+    disk.write_text("d/b", "2")
+    disk.checkpoint()
+    shutil.rmtree(root / "d")
+    disk.write_text("d", "a file")
+    disk.checkpoint()
+    assert external(disk) == ["d", "d/a", "d/b"]
+
+
+def test_modes_we_set_are_not_excused(disk: Workspace, root: Path) -> None:
+    disk.write_text("a", "1")
+    disk.chmod("a", 0o640)
+    disk.mkdir("d")
+    disk.chmod("d", 0o700)
+    (root / "a").chmod(0o600)
+    (root / "d").chmod(0o711)
+    disk.checkpoint()
+    assert external(disk) == ["a", "d"]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_no_umask_makes_our_own_calls_somebody_elses(disk: Workspace, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        disk.write_text("a/b/f", "1")
+        disk.create("a/c")
+        disk.mkdir("m/n")
+        disk.copy("a", "x/y", recursive=True)
+        disk.move("a/b", "p/q")
+        disk.hardlink("p/q/f", "h")
+        disk.import_(archive(**{"i/j": "1"}))
+        disk.write_text("a/c", "2")
+    finally:
+        os.umask(before)
+    disk.checkpoint()
+    assert external(disk) == []
+
+
+def test_pruning_keeps_what_no_checkpoint_holds(tmp_path: Path) -> None:
+    with Workspace.memory(store=tmp_path / "store", id="m") as ws:
+        ws.write_text("keep", "precious")
+        ws.write_text("b", "1")
+        ws.prune_history(2)
+    with Workspace.memory(store=tmp_path / "store", id="m") as ws:
+        assert (ws.read_text("keep"), ws.read_text("b")) == ("precious", "1")
+        ws.checkpoint()
+        ws.write_text("c", "1")
+        assert ws.prune_history(3) == 2
+    with Workspace.memory(store=tmp_path / "store", id="m") as ws:
+        assert (ws.read_text("keep"), ws.read_text("c")) == ("precious", "1")
+
+
+def test_two_handles_of_a_memory_see_what_the_other_wrote(tmp_path: Path) -> None:
+    with Workspace.memory(store=tmp_path / "s", id="m") as one, Workspace.memory(store=tmp_path / "s", id="m") as two:
+        one.write_text("a", "1")
+        two.write_text("b", "1")
+        one.append_text("b", "2")
+        two.append_text("a", "2")
+        for ws in (one, two):
+            ws.checkpoint()
+            assert {entry.path: ws.read_text(entry.path) for entry in ws.walk()} == {"a": "12", "b": "12"}
+
+
+@pytest.mark.parametrize("call", ["write", "append"])
+def test_a_link_whose_directory_is_missing_stays(any_ws: Workspace, call: str) -> None:
+    any_ws.symlink("l", "missing/f")
+    with pytest.raises(hedgerow.WorkspaceError) as refused:
+        any_ws.write_text("l", "1") if call == "write" else any_ws.append_text("l", "1")
+    assert refused.value.kind == "directory-not-found"
+    assert any_ws.readlink("l") == "missing/f"
+    any_ws.mkdir("missing")
+    any_ws.write_text("l", "1")
+    assert any_ws.read_text("missing/f") == "1"
+
+
+def test_files_are_kept_again_after_garbage_was_collected(disk: Workspace, root: Path, tmp_path: Path) -> None:
+    (root / "a").write_text("precious" * 100)
+    time.sleep(0.1)
+    disk.status()
+    time.sleep(0.1)
+    disk.status()
+    subprocess.run(["git", "--git-dir", tmp_path / "store", "gc", "--prune=now", "--quiet"], check=True)
+    kept = disk.checkpoint()
+    (root / "a").unlink()
+    disk.rollback(kept)
+    assert (root / "a").read_text() == "precious" * 100
+    fsck(tmp_path / "store")
+
+
+def test_one_locked_directory_costs_no_checkpoint_under_gitignore(tmp_path: Path) -> None:
+    done = python(
+        """
+        import os, sys, hedgerow
+        root = sys.argv[1]
+        os.makedirs(f"{root}/d")
+        open(f"{root}/d/f", "w").close()
+        for mode in (0, 0o400, 0o444, 0o600):
+            os.chmod(f"{root}/d", mode)
+            with hedgerow.Workspace.open(root, store=sys.argv[2], id=f"w{mode}", ignore="gitignore") as ws:
+                print([skipped.path.split("/")[0] for skipped in ws.checkpoints()[-1].skipped])
+        """,
+        tmp_path / "root",
+        tmp_path / "store",
+        prefix=unprivileged(),
+    )
+    assert done.stdout.splitlines() == ["['d']"] * 4
+
+
+def test_a_rollback_that_changes_the_rules_says_what_there_is(root: Path, tmp_path: Path) -> None:
+    with opened(root, tmp_path / "store", ignore="gitignore") as ws:
+        ws.write_text(".gitignore", "ig\n")
+        ws.write_text("ig", "1")
+        ws.checkpoint("a")
+        ws.write_text(".gitignore", "other\n")
+        ws.write_text("other", "p")
+        ws.write_text("n", "1")
+        ws.checkpoint("b")
+        ws.rollback("a")
+        assert not ws.status().changes
+        ws.rollback("b")
+        assert not ws.status().changes
+        assert ws.read_text("other") == "p"
+        assert ws.read_text("ig") == "1"
+
+
+def test_what_is_left_out_is_noted_even_if_nothing_else_changed(disk: Workspace, root: Path) -> None:
+    disk.write_text("a", "1")
+    disk.checkpoint("c")
+    os.mkfifo(root / "p")
+    assert [skipped.path for skipped in disk.checkpoint("x").skipped] == ["p"]
+    assert disk.checkpoint().label == "x"
+    (root / "p").unlink()
+    (root / "p").write_text("now a file")
+    assert disk.rollback("x").changes == ()
+    assert (root / "p").read_text() == "now a file"
+
+
+def test_no_label_takes_the_place_of_an_id(any_ws: Workspace) -> None:
+    any_ws.write_text("a", "good")
+    good = any_ws.checkpoint("good")
+    any_ws.write_text("a", "bad")
+    any_ws.checkpoint(good.id)
+    any_ws.rollback(good)
+    assert any_ws.read_text("a") == "good"
+
+
+def test_patch_takes_empty_files_that_come_and_go(disk: Workspace, root: Path, tmp_path: Path) -> None:
+    patch_program = shutil.which("patch")
+    disk.write_text("gone", "")
+    disk.write_text("other", "1\n")
+    kept = disk.checkpoint()
+    disk.remove("gone")
+    disk.write_text("new", "")
+    text = disk.diff(kept).patch()
+    assert "deleted file mode 100644\nindex e69de29..0000000\n" in text
+    assert "new file mode 100644\nindex 0000000..e69de29\n" in text
+    with disk.materialized(kept) as there:
+        subprocess.run(["git", "init", "-q", there], check=True)
+        subprocess.run(["git", "apply", "-"], cwd=there, input=text.encode(), check=True)
+        assert sorted(os.listdir(there)) == [".git", "new", "other"]
+    if patch_program is not None:
+        with disk.materialized(kept) as there:
+            subprocess.run([patch_program, "-p1", "-s"], cwd=there, input=text.encode(), check=True)
+            assert not (Path(there) / "gone").exists()

@@ -153,6 +153,17 @@ impl FileSystem for Memory {
             parent = parent.parent();
         }
         missing.reverse();
+        // As on a disk: no directory is made where a link leads that leads nowhere.
+        let mut at = if follow == Follow::Yes { path.clone() } else { path.parent() };
+        while !missing.is_empty() && !at.is_root() {
+            if resolve(&tree, at.names(), Follow::Yes)?.entry.is_some() {
+                break;
+            }
+            if resolve(&tree, at.names(), Follow::No)?.entry.is_some() {
+                return Err(Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(&at));
+            }
+            at = at.parent();
+        }
         Ok(Box::new(MemoryPlace { memory: self, path: found.path, missing, present: found.entry }))
     }
 

@@ -53,6 +53,11 @@ pub struct Features {
 
 /// Takes bytes that must outlive what is about to happen, and answers with where they are kept.
 pub trait Keeper: Send + Sync {
+    /// Tells whether bytes kept earlier are still there.
+    fn has(&self, _id: ObjectId) -> bool {
+        true
+    }
+
     /// Keeps small content, already in memory.
     fn keep(&self, bytes: &[u8]) -> Result<ObjectId>;
 
@@ -67,7 +72,7 @@ pub trait Keeper: Send + Sync {
 }
 
 /// A path that was left out of a capture, and why.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Skipped {
     /// Where.
     pub path: WsPath,

@@ -130,6 +130,21 @@ pub struct Objects {
     deflaters: Mutex<Vec<Deflater>>,
 }
 
+/// What a store held at one moment: somebody may collect garbage between two of them.
+#[derive(Debug)]
+pub struct Present {
+    objects: Arc<Objects>,
+    /// Largest first: most of what is asked for is there.
+    packs: Vec<Arc<Pack>>,
+}
+
+impl Present {
+    /// Tells whether an object was there.
+    pub fn contains(&self, id: &ObjectId) -> bool {
+        self.packs.iter().any(|pack| pack.find(id).is_some()) || self.objects.loose.exists(&loose::place(id).1)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Packs {
     list: Arc<[Arc<Pack>]>,
@@ -192,6 +207,13 @@ impl Objects {
     pub fn contains(&self, id: &ObjectId) -> bool {
         let packs = self.current_packs(true);
         packs.iter().any(|pack| pack.find(id).is_some()) || self.loose.exists(&loose::place(id).1)
+    }
+
+    /// Looks at what there is now, to ask for many objects.
+    pub fn present(self: &Arc<Self>) -> Present {
+        let mut packs = self.current_packs(true).to_vec();
+        packs.sort_by_key(|pack| std::cmp::Reverse(pack.len));
+        Present { objects: Arc::clone(self), packs }
     }
 
     /// Reads a whole object and checks it against its id.
@@ -1283,7 +1305,7 @@ fn lay_out(root: &Dir) -> Result<()> {
     }
     let scratch = Scratch::create(own.sub("tmp", true)?)?;
     // No automatic gc: plain git used on the store must not start repacking behind a running writer.
-    let config = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\tlogallrefupdates = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
+    let config = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\tlogallrefupdates = false\n[gc]\n\tauto = 0\n\tpruneExpire = never\n[maintenance]\n\tauto = false\n";
     root.publish_first("config", config, &scratch)?;
     root.publish_first("HEAD", b"ref: refs/heads/main\n", &scratch)?;
     // Last: who finds it finds everything else.

@@ -18,7 +18,7 @@ use crate::core::fs::Keeper;
 use crate::core::store::checkpoint::{Checkpoint, Details};
 use crate::core::store::commit::CommitData;
 use crate::core::store::log::{self, Log};
-use crate::core::store::objects::{Batch, ObjectKind, Objects};
+use crate::core::store::objects::{Batch, ObjectKind, Objects, Present};
 use crate::core::store::record::{self, Frame, Keep, Record, Status};
 use crate::core::store::refs::Refs;
 use crate::core::store::stats;
@@ -31,7 +31,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a new checkpoint is made of.
@@ -133,7 +133,8 @@ pub trait Past: Send + Sync + Debug {
     /// Lists records with a sequence above `after`, oldest first.
     fn records(&mut self, after: u64) -> Result<Vec<Arc<Record>>>;
 
-    /// Drops records up to and including `through`, but never the newest; returns how many went.
+    /// Drops records up to and including `through`, but never the newest, nor, where a store keeps them, those
+    /// no checkpoint holds yet; returns how many went.
     fn prune(&mut self, through: u64) -> Result<u64>;
 
     /// Takes bytes that must outlive a change.
@@ -793,6 +794,8 @@ impl Past for GitPast {
 
     fn prune(&mut self, through: u64) -> Result<u64> {
         let newest = self.sequence;
+        // Records since the newest checkpoint say who changed what, and in memory they are all there is of it.
+        let through = through.min(self.head.as_ref().map_or(0, |head| head.details.cursor));
         let path = self.directory.join("log");
         let aside = self.directory.join("log.new");
         match std::fs::remove_file(&aside) {
@@ -823,7 +826,11 @@ impl Past for GitPast {
     }
 
     fn keeper(&self) -> Arc<dyn Keeper> {
-        Arc::new(GitKeeper { objects: Arc::clone(&self.objects), batch: RwLock::new(Kept::Nothing) })
+        Arc::new(GitKeeper {
+            objects: Arc::clone(&self.objects),
+            batch: RwLock::new(Kept::Nothing),
+            present: OnceLock::new(),
+        })
     }
 
     fn verify(&self, content: &Content, work: &Work) -> Result<()> {
@@ -871,6 +878,7 @@ const MAX_PACKS: usize = 40;
 struct GitKeeper {
     objects: Arc<Objects>,
     batch: RwLock<Kept>,
+    present: OnceLock<Present>,
 }
 
 #[derive(Debug)]
@@ -903,6 +911,10 @@ impl Keeper for GitKeeper {
 
     fn keep_stream(&self, len: u64, reader: &mut dyn Read, work: &Work) -> Result<ObjectId> {
         self.with_batch(|batch| batch.put_stream(len, reader, work))
+    }
+
+    fn has(&self, id: ObjectId) -> bool {
+        self.present.get_or_init(|| self.objects.present()).contains(&id)
     }
 
     fn content(&self, id: ObjectId, len: u64) -> Content {

@@ -150,6 +150,12 @@ pub fn unified(old: Option<Side<'_>>, new: Option<Side<'_>>, changes: &FileDiff)
         return out;
     }
     if changes.hunks.is_empty() {
+        // Without a line of text only this says that an empty file comes or goes; `patch` asks for it.
+        match (old, new) {
+            (None, Some(_)) => put(&mut out, &[b"index 0000000..e69de29\n"]),
+            (Some(_), None) => put(&mut out, &[b"index e69de29..0000000\n"]),
+            _ => {}
+        }
         return out;
     }
     for (mark, side, prefix) in [(&b"--- "[..], old, "a/"), (b"+++ ", new, "b/")] {

@@ -401,7 +401,7 @@ struct Hit {
 }
 
 fn find(text: &str, old: &str, new: &str, count: Option<usize>) -> Result<Vec<Hit>> {
-    let exact: Vec<usize> = memmem::find_iter(text.as_bytes(), old).collect();
+    let exact = places(text.as_bytes(), old.as_bytes(), count);
     if !exact.is_empty() {
         let new = if !old.contains('\r') && !new.contains('\r') && new.contains('\n') && all_crlf(text) {
             // The `\r` of a match that begins with `\n` stands before it.
@@ -417,12 +417,27 @@ fn find(text: &str, old: &str, new: &str, count: Option<usize>) -> Result<Vec<Hi
         return counted(text, hits, count);
     }
     for lone in [false, true] {
-        let hits = find_any_ending(text, old, new, lone);
+        let hits = find_any_ending(text, old, new, count, lone);
         if !hits.is_empty() {
             return counted(text, hits, count);
         }
     }
     Err(no_match(text, old))
+}
+
+/// Finds where `old` occurs. Asked for the one place, overlapping ones count too: which of them is meant?
+fn places(text: &[u8], old: &[u8], count: Option<usize>) -> Vec<usize> {
+    let finder = memmem::Finder::new(old);
+    if count != Some(1) {
+        return finder.find_iter(text).collect();
+    }
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| finder.find(rest)) {
+        found.push(from + at);
+        from += at + 1;
+    }
+    found
 }
 
 fn counted(text: &str, hits: Vec<Hit>, count: Option<usize>) -> Result<Vec<Hit>> {
@@ -463,7 +478,7 @@ fn all_crlf(text: &str) -> bool {
 }
 
 /// Finds `old` with every line ending taken as the same: `\r\n` and `\n`, and `\r` alone too if `lone`.
-fn find_any_ending(text: &str, old: &str, new: &str, lone: bool) -> Vec<Hit> {
+fn find_any_ending(text: &str, old: &str, new: &str, count: Option<usize>, lone: bool) -> Vec<Hit> {
     let plain = |text: &str| {
         let text = text.replace("\r\n", "\n");
         if lone { text.replace('\r', "\n") } else { text }
@@ -484,10 +499,9 @@ fn find_any_ending(text: &str, old: &str, new: &str, lone: bool) -> Vec<Hit> {
     }
     let place = |plain_at: usize| plain_at + left_out.partition_point(|&cut| cut < plain_at);
     let plain_new = new.replace("\r\n", "\n");
-    let finder = memmem::Finder::new(&plain_old);
     let of_file = dominant_ending(text);
-    finder
-        .find_iter(plain_text.as_bytes())
+    places(plain_text.as_bytes(), plain_old.as_bytes(), count)
+        .into_iter()
         .map(|at| {
             let range = place(at)..place(at + plain_old.len());
             let ending = dominant_ending(&text[range.clone()]).or(of_file).unwrap_or("\n");
@@ -530,6 +544,8 @@ fn find_encoding(label: &str) -> Result<Named> {
         "cp949" => "euc-kr",
         "cp950" => "big5",
         "latin-1" => "latin1",
+        "utf-16-le" => "utf-16le",
+        "utf-16-be" => "utf-16be",
         other => other,
     };
     let encoding =

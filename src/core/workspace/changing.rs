@@ -6,7 +6,6 @@ use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::memory::Memory;
 use crate::core::fs::{Captured, FileSystem, PutMode, Skipped, is_below};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind, Details, MAX_TOUCHED};
@@ -18,7 +17,7 @@ use crate::core::tree::resolve::Follow;
 use crate::core::tree::walk::Info;
 use crate::core::tree::{DIRECTORY_MODE, Entry, Kind, Tree};
 use parking_lot::MutexGuard;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -64,7 +63,11 @@ impl Workspace {
         let root = self.files().hold(work, LOCK_TIMEOUT)?;
         let state = past.hold(work, LOCK_TIMEOUT).map_err(store_gone)?;
         let mut changing = Changing { workspace: self, past, work, _state: state, _root: root };
-        if changing.past.refresh().map_err(store_gone)? || self.inner.in_doubt.load(Ordering::Acquire) {
+        let others_came = changing.past.refresh().map_err(store_gone)?;
+        if others_came {
+            changing.reload_memory()?;
+        }
+        if others_came || self.inner.in_doubt.load(Ordering::Acquire) {
             changing.finish_interrupted()?;
         }
         Ok(changing)
@@ -85,21 +88,31 @@ impl Workspace {
 
     /// Brings a memory workspace back to where its store last saw it.
     pub(super) fn restore_memory(&self) -> Result<()> {
-        let Files::Memory(memory) = &self.inner.files else { return Ok(()) };
         let work = Work::default();
         let mut changing = self.hold(&work)?;
-        let Some(head) = changing.past.head() else { return Ok(()) };
-        memory.set_tree(changing.past.tree(&head)?);
-        for record in changing.past.records(head.details.cursor)? {
-            if record.status == Status::Applied {
-                changing.redo(&record)?;
-            }
-        }
+        changing.reload_memory()?;
         changing.past.settle()
     }
 }
 
 impl Changing<'_> {
+    /// Makes the files of a memory workspace what checkpoints and records say: another handle of the same
+    /// store may have changed them.
+    fn reload_memory(&mut self) -> Result<()> {
+        let Files::Memory(memory) = &self.workspace.inner.files else { return Ok(()) };
+        let head = self.past.head();
+        memory.set_tree(match &head {
+            Some(head) => self.past.tree(head)?,
+            None => Tree::default(),
+        });
+        for record in self.past.records(head.map_or(0, |head| head.details.cursor))? {
+            if record.status == Status::Applied {
+                self.redo(&record)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes sure there is a state to go back to before anything changes.
     pub(super) fn ensure_baseline(&mut self) -> Result<()> {
         if self.past.head().is_some() {
@@ -171,7 +184,12 @@ impl Changing<'_> {
             return Ok(());
         };
         doubt.store(true, Ordering::Release);
-        let finished = if is_doomed { self.undo(&record) } else { self.redo(&record) };
+        let finished = match record.kind {
+            // It tells of what others did: there is nothing to do.
+            MutationKind::External => Ok(()),
+            _ if is_doomed => self.undo(&record),
+            _ => self.redo(&record),
+        };
         match finished {
             Ok(()) if is_doomed => self.past.mark_failed()?,
             Ok(()) => {
@@ -327,11 +345,18 @@ impl Changing<'_> {
             }
         }
         let skipped: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
-        let mut external = expected.differs_from(&captured.tree)?;
-        // What a capture leaves out is not gone.
-        external.retain(|change| {
-            change.after.is_some() || !(skipped.contains(&change.path) || is_below(&change.path, &skipped))
-        });
+        // What was ignored until now did not come only because it is seen.
+        let unseen: HashSet<&WsPath> = head.details.skipped.iter().map(|skipped| &skipped.path).collect();
+        let within = |path: &WsPath, any: &HashSet<&WsPath>| any.contains(path) || is_below(path, any);
+        let ignores = !self.workspace.inner.ignore.is_none();
+        let external = expected.differs_from(&captured.tree, |change| match (&change.before, &change.after) {
+            (_, None) => within(&change.path, &skipped),
+            (None, _) => {
+                within(&change.path, &unseen)
+                    || (ignores && expected.moved.iter().any(|moved| change.path.starts_with(moved)))
+            }
+            _ => false,
+        })?;
         if external.is_empty() {
             return Ok(());
         }
@@ -340,84 +365,152 @@ impl Changing<'_> {
     }
 }
 
-/// Lets a file keep its bytes where a record could not name them and changed but the mode.
-fn keep_known(change: &mut Change, there: Option<&Entry>) {
-    if let (Some(Entry::File { content, .. }), Some(Entry::File { content: known, .. })) = (&mut change.after, there)
-        && content.is_unknown()
-    {
-        content.clone_from(known);
-    }
-}
-
-/// What the tree would be if nobody but us had changed anything.
+/// What the tree would be if nobody but us had changed anything, and what others did that our records met.
 struct Expected {
-    files: Memory,
+    tree: Tree,
     /// Entries whose mode the system chose when they were made (its umask, a list of the directory).
     made: BTreeSet<WsPath>,
-    /// Directories we wrote in and did not make: somebody else did.
-    foreign: BTreeSet<WsPath>,
+    /// Where directories went as a whole, with whatever was in them that nobody captured.
+    moved: BTreeSet<WsPath>,
+    external: Vec<Change>,
 }
 
 impl Expected {
     fn new(tree: Tree) -> Self {
-        Expected { files: Memory::new(tree), made: BTreeSet::new(), foreign: BTreeSet::new() }
+        Expected { tree, made: BTreeSet::new(), moved: BTreeSet::new(), external: Vec::new() }
     }
 
     fn replay(&mut self, record: &Record) -> Result<()> {
+        // A difference names what a directory holds beside the directory.
+        let mut seen = BTreeSet::new();
         for change in &record.changes {
-            self.make_parents(&change.path)?;
-            let there = self.files.tree();
-            match &change.source {
-                Some(source) if record.kind == MutationKind::Move && there.get(source)?.is_some() => {
-                    self.files.rename(source, &change.path, true)?;
-                    let moved = |path: &WsPath| {
-                        let rest = path.strip_prefix(source)?;
-                        Some(rest.names().fold(change.path.clone(), |path, name| path.join(name)))
-                    };
-                    let made: Vec<WsPath> = self.made.iter().filter_map(moved).collect();
-                    self.made.extend(made);
-                }
-                _ => {
-                    let mut changes = expand(change)?;
-                    for change in &mut changes {
-                        keep_known(change, there.get(&change.path)?.as_ref());
-                    }
-                    let fresh = changes.iter().filter(|change| change.before.is_none() && change.source.is_none());
-                    self.made.extend(fresh.map(|change| change.path.clone()));
-                    self.files.apply(&changes, &[], &Work::default())?;
+            if let (Some(source), MutationKind::Move) = (&change.source, record.kind) {
+                self.replay_move(source, change)?;
+                continue;
+            }
+            let mut steps = expand(change)?;
+            steps.retain(|step| seen.insert(step.path.clone()));
+            // All of it was found before any of it was changed.
+            for step in &steps {
+                self.meet(&step.path, step.before.as_ref())?;
+            }
+            let is_exact =
+                change.source.is_some() || matches!(record.kind, MutationKind::Chmod | MutationKind::External);
+            for step in steps {
+                self.set(&step.path, step.after.as_ref())?;
+                if is_exact {
+                    self.made.remove(&step.path);
+                } else if step.before.is_none() {
+                    self.made.insert(step.path);
                 }
             }
         }
         Ok(())
     }
 
-    fn make_parents(&mut self, path: &WsPath) -> Result<()> {
-        let mut tree = self.files.tree();
+    fn replay_move(&mut self, source: &WsPath, change: &Change) -> Result<()> {
+        let is_directory = matches!(change.after, Some(Entry::Directory { .. }));
+        self.meet(&change.path, change.before.as_ref())?;
+        if !is_directory {
+            self.meet(source, change.after.as_ref())?;
+        }
+        let entry = match self.tree.get(source)? {
+            Some(entry) if (entry.kind() == Kind::Directory) == is_directory => Some(entry),
+            _ => change.after.clone(),
+        };
+        let was_made = self.made.contains(source);
+        let inside = |path: &WsPath| {
+            let rest = path.strip_prefix(source)?;
+            Some(rest.names().fold(change.path.clone(), |path, name| path.join(name)))
+        };
+        let made: Vec<WsPath> = self.made.iter().filter_map(inside).collect();
+        self.set(source, None)?;
+        self.set(&change.path, None)?;
+        if let Some(entry) = entry {
+            self.set(&change.path, Some(&entry))?;
+            // With all it holds.
+            self.tree.insert(&change.path, entry)?;
+        }
+        self.made.extend(made);
+        if !was_made {
+            self.made.remove(&change.path);
+        }
+        if is_directory {
+            self.moved.insert(change.path.clone());
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a record found at a path, if it is not what we left there.
+    fn meet(&mut self, path: &WsPath, found: Option<&Entry>) -> Result<()> {
+        let left = self.tree.get(path)?;
+        let same = match (&left, found) {
+            (None, None) | (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => true,
+            (Some(Entry::File { .. }), Some(Entry::File { content, .. })) if content.is_unknown() => true,
+            (Some(left), Some(found)) => left.same(found)?,
+            _ => false,
+        };
+        let change = Change { path: path.clone(), source: None, before: left, after: found.cloned() };
+        if !same && !self.is_made(&change) {
+            self.set(path, found)?;
+            for change in expand(&change)? {
+                // Of a directory that a record found, the record tells the rest itself.
+                if change.path == *path || change.after.is_none() {
+                    self.external.push(change);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one entry what it is after a change; of a directory, itself alone. Directories on the way that we
+    /// did not make, somebody else did.
+    fn set(&mut self, path: &WsPath, entry: Option<&Entry>) -> Result<()> {
+        let Some(entry) = entry else {
+            return match self.tree.remove(path) {
+                Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotFound | ErrorKind::NotADirectory) => Ok(()),
+                done => done,
+            };
+        };
         let mut at = WsPath::root();
         for name in path.parent().names() {
             at = at.join(name);
-            if !matches!(tree.get(&at)?, Some(Entry::Directory { .. })) {
-                tree.insert(&at, Entry::Directory { tree: Tree::default(), mode: DIRECTORY_MODE })?;
-                self.foreign.insert(at.clone());
+            let there = self.tree.get(&at)?;
+            if !matches!(there, Some(Entry::Directory { .. })) {
+                let made = Entry::Directory { tree: Tree::default(), mode: DIRECTORY_MODE };
+                self.external.push(Change { path: at.clone(), source: None, before: there, after: Some(made.clone()) });
+                self.tree.insert(&at, made)?;
+                self.made.insert(at.clone());
             }
         }
-        self.files.set_tree(tree);
-        Ok(())
+        let entry = match (self.tree.get(path)?, entry) {
+            // A record could not name the bytes of a file it changed but the mode of.
+            (Some(Entry::File { content: known, .. }), Entry::File { content, mode }) if content.is_unknown() => {
+                Entry::File { content: known, mode: *mode }
+            }
+            (Some(Entry::Directory { tree, .. }), Entry::Directory { mode, .. }) => {
+                Entry::Directory { tree, mode: *mode }
+            }
+            (_, Entry::Directory { mode, .. }) => Entry::Directory { tree: Tree::default(), mode: *mode },
+            _ => entry.clone(),
+        };
+        self.tree.insert(path, entry)
     }
 
-    fn differs_from(&self, captured: &Tree) -> Result<Vec<Change>> {
-        let mut external = diff(&self.files.tree(), captured)?;
-        external.retain(|change| !self.foreign.contains(&change.path) && !self.is_made(change));
-        for path in &self.foreign {
-            if let Some(after) = captured.get(path)? {
-                external.push(Change { path: path.clone(), source: None, before: None, after: Some(after) });
+    /// Lists what others did, each path once, leaving out what is `excused`.
+    fn differs_from(&self, captured: &Tree, excused: impl Fn(&Change) -> bool) -> Result<Vec<Change>> {
+        let mut external: BTreeMap<WsPath, Change> = BTreeMap::new();
+        let last = diff(&self.tree, captured)?.into_iter().filter(|change| !self.is_made(change));
+        for change in self.external.iter().cloned().chain(last).filter(|change| !excused(change)) {
+            let flat = Change { before: flat(change.before.as_ref()), after: flat(change.after.as_ref()), ..change };
+            match external.entry(flat.path.clone()) {
+                std::collections::btree_map::Entry::Occupied(mut known) => known.get_mut().after = flat.after,
+                std::collections::btree_map::Entry::Vacant(free) => {
+                    free.insert(flat);
+                }
             }
         }
-        external.sort_by(|a, b| a.path.cmp(&b.path));
-        for change in &mut external {
-            (change.before, change.after) = (flat(change.before.as_ref()), flat(change.after.as_ref()));
-        }
-        Ok(external)
+        Ok(external.into_values().collect())
     }
 
     /// Tells whether only the mode differs, of an entry we made, and is one a system would choose.
@@ -490,7 +583,7 @@ fn any_text(changes: &[Change]) -> Result<bool> {
 }
 
 /// Tells whether what stands at a path is `entry`, modes aside; of a directory, whether it is one.
-fn stands(files: &dyn FileSystem, path: &WsPath, entry: Option<&Entry>) -> Result<bool> {
+pub(super) fn stands(files: &dyn FileSystem, path: &WsPath, entry: Option<&Entry>) -> Result<bool> {
     let found = found(files, path)?;
     Ok(match (entry, found) {
         (None, None) => true,

@@ -1,6 +1,6 @@
 //! Checkpoints, differences and going back.
 
-use super::changing::{Changing, Said};
+use super::changing::{Changing, Said, stands};
 use super::{DEFAULT_AUTHOR, Files, Track, Workspace, now_ns};
 use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
@@ -45,12 +45,19 @@ pub struct DiffResult {
 pub struct Patch {
     /// The patch, as git prints it; undecodable bytes are replaced.
     pub text: String,
+    /// The patch, byte for byte: what `git apply` takes.
+    #[serde(serialize_with = "as_bytes")]
+    pub data: Vec<u8>,
     /// Lines added.
     pub additions: usize,
     /// Lines removed.
     pub deletions: usize,
     /// Whether it was cut.
     pub truncated: bool,
+}
+
+fn as_bytes<S: serde::Serializer>(data: &[u8], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(data)
 }
 
 /// Files larger than this are shown as binary in a patch: nobody reads the difference.
@@ -186,6 +193,12 @@ impl Workspace {
             change.after.is_some() || !(is_below(&change.path, &unknown) || holds_unknown())
         });
         let files = self.files();
+        // What was left out may be what is wanted all the same.
+        let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
+        changes.retain(|change| {
+            let is_out = left_out.contains(&change.path) || is_below(&change.path, &left_out);
+            !(is_out && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
+        });
         files.check_apply(&changes, &captured.skipped)?;
         for change in &changes {
             work.check()?;
@@ -208,13 +221,20 @@ impl Workspace {
         });
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
         skipped.dedup();
-        let after = Captured { tree, skipped, ..captured };
+        let ignores = |change: &Change| change.path.name() == Some(b".gitignore");
+        let after = if self.inner.ignore.reads_files() && changes.iter().any(ignores) {
+            // Under other rules another part of what is there counts.
+            changing.capture()
+        } else {
+            Ok(Captured { tree, skipped, ..captured })
+        };
         let author = author.unwrap_or(DEFAULT_AUTHOR);
         let label = label.map(ToOwned::to_owned);
         let kind = CheckpointKind::Rollback;
-        let reached = changing
-            .since_head(&after.tree)
-            .and_then(|since| changing.commit(&after, &since, kind, label, author, Some(target.id)));
+        let reached = after.and_then(|after| {
+            let since = changing.since_head(&after.tree)?;
+            changing.commit(&after, &since, kind, label, author, Some(target.id))
+        });
         let checkpoint = match reached {
             Ok(checkpoint) => checkpoint,
             Err(error) => {
@@ -322,6 +342,11 @@ fn patched(tree: &Tree, changes: &[Change]) -> Result<Tree> {
 /// Finds a checkpoint among all of a workspace.
 pub(super) fn find(changing: &mut Changing<'_>, reference: &str) -> Result<Arc<Checkpoint>> {
     let all = changing.past.checkpoints()?;
+    // An id means its checkpoint, whatever somebody called another one.
+    let exact = reference.parse::<ObjectId>().ok().and_then(|id| all.iter().find(|known| known.id == id));
+    if let Some(known) = exact {
+        return Ok(Arc::clone(known));
+    }
     if let Some(known) = all.iter().rev().find(|known| known.labels.iter().any(|label| label == reference)) {
         return Ok(Arc::clone(known));
     }
@@ -367,28 +392,29 @@ impl Changing<'_> {
         let label = label.map(ToOwned::to_owned);
         let by = author.unwrap_or(DEFAULT_AUTHOR);
         let changes = self.since_head(&captured.tree)?;
+        self.record_external(captured)?;
         let Some(head) = self.past.head() else {
             let label = label.or_else(|| Some("baseline".to_owned()));
             return self.commit(captured, &changes, CheckpointKind::Baseline, label, by, None);
         };
-        if changes.is_empty() {
+        let known: HashSet<&Skipped> = head.details.skipped.iter().collect();
+        if changes.is_empty() && captured.skipped.iter().all(|skipped| known.contains(skipped)) {
             // Only what happened, and was undone by hand, since the head: nothing to name but the head itself.
             if label.is_none() && author.is_none_or(|author| author == head.author) {
                 return self.past.checkpoints()?.pop().ok_or_else(|| Error::new(ErrorKind::Bug, "the head is gone"));
             }
             return self.past.name_head(label, by.to_owned(), now_ns());
         }
-        self.record_external(captured)?;
         self.commit(captured, &changes, CheckpointKind::Checkpoint, label, by, None)
     }
 
     /// Checkpoints what no checkpoint holds yet.
     fn save_unsaved(&mut self, captured: &Captured) -> Result<Option<Arc<Checkpoint>>> {
         let changes = self.since_head(&captured.tree)?;
+        self.record_external(captured)?;
         if changes.is_empty() {
             return Ok(None);
         }
-        self.record_external(captured)?;
         let label = Some("before rollback".to_owned());
         self.commit(captured, &changes, CheckpointKind::Safety, label, DEFAULT_AUTHOR, None).map(Some)
     }
@@ -464,7 +490,7 @@ impl DiffResult {
                 }
             }
         }
-        Ok(Patch { text: String::from_utf8_lossy(&out).into_owned(), additions, deletions, truncated })
+        Ok(Patch { text: String::from_utf8_lossy(&out).into_owned(), data: out, additions, deletions, truncated })
     }
 }
 

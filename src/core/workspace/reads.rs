@@ -303,7 +303,7 @@ impl Workspace {
     /// not followed; directories that cannot be read are listed but not entered.
     pub fn walk(&self, path: &[u8], max_depth: Option<usize>, work: &Work) -> Result<Vec<StatResult>> {
         let path = self.path(path)?;
-        let collector = Collect { found: Mutex::new(Vec::new()), max_depth };
+        let collector = Collect { base: path.clone(), found: Mutex::new(Vec::new()), max_depth };
         walk(self.files().directory(&path)?, &path, &collector, work)?;
         let mut found = collector.found.into_inner();
         found.sort_by(|a, b| a.0.names().cmp(b.0.names()));
@@ -319,7 +319,7 @@ impl Workspace {
     /// Counts everything below a directory, itself included.
     pub fn summary(&self, path: &[u8], work: &Work) -> Result<Summary> {
         let path = self.path(path)?;
-        let collector = Collect { found: Mutex::new(Vec::new()), max_depth: None };
+        let collector = Collect { base: path.clone(), found: Mutex::new(Vec::new()), max_depth: None };
         walk(self.files().directory(&path)?, &path, &collector, work)?;
         let mut summary = Summary { directories: 1, ..Summary::default() };
         for (_, info) in collector.found.into_inner() {
@@ -354,10 +354,12 @@ impl Workspace {
             }
             return Ok(result);
         }
-        let start = glob.literal_prefix().into_iter().fold(from.clone(), |path, name| path.join(name));
-        // A link in the literal part is not followed, as below it none is.
+        // A link given as the base is followed; one in the literal part is not, as below it none is.
+        let base = self.files().lookup(&from, Follow::Yes)?.map_or_else(|| from.clone(), |(real, _)| real);
+        let below = |path: &WsPath| glob.literal_prefix().into_iter().fold(path.clone(), |path, name| path.join(name));
+        let start = below(&from);
         match self.files().lookup(&start, Follow::No) {
-            Ok(Some((real, info))) if info.kind == Kind::Directory && real == start => {}
+            Ok(Some((real, info))) if info.kind == Kind::Directory && real == below(&base) => {}
             Ok(_) if !start.is_root() && start != from => return Ok(result),
             Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::SymlinkEscape) => {
                 return Ok(result);
@@ -435,6 +437,7 @@ pub(super) fn file_id(files: &dyn FileSystem, path: &WsPath, work: &Work) -> Res
 }
 
 struct Collect {
+    base: WsPath,
     found: Mutex<Vec<(WsPath, Info)>>,
     max_depth: Option<usize>,
 }
@@ -454,7 +457,7 @@ impl Visitor for Collect {
     }
 
     fn unreadable(&self, path: &WsPath, error: Error) -> Result<()> {
-        pass_over(path, error)
+        if *path == self.base { Err(error) } else { pass_over(path, error) }
     }
 }
 
@@ -569,8 +572,10 @@ impl Searcher<'_> {
             self.skip(path, "too-large");
             return Ok(());
         }
+        // The mark at the beginning is none of the first line's text, here as in every other view of it.
+        let text = buffer.strip_prefix("\u{feff}".as_bytes()).unwrap_or(buffer);
         let mut found = Vec::new();
-        let scan = self.matcher.find_lines(buffer, self.limits, self.work, |hit| {
+        let scan = self.matcher.find_lines(text, self.limits, self.work, |hit| {
             let shown = |line: &LineText<'_>| String::from_utf8_lossy(line.text).into_owned();
             // The range is given in the line's bytes; what is shown may start later and be decoded with loss.
             let until = |at: usize| {
@@ -648,6 +653,9 @@ impl Visitor for Searcher<'_> {
     }
 
     fn unreadable(&self, path: &WsPath, error: Error) -> Result<()> {
+        if *path == self.base {
+            return Err(error);
+        }
         if error.kind() == ErrorKind::PermissionDenied {
             self.skip(path.clone(), "unreadable");
         }

@@ -248,11 +248,12 @@ impl Workspace {
             return if exist_ok { Ok(()) } else { Err(exists(&path)) };
         }
         let mut changing = self.change(work)?;
+        if exist_ok && self.files().lookup(&path, Follow::Yes)?.is_some_and(|(_, info)| info.kind == Kind::Directory) {
+            return Ok(());
+        }
         let place = self.files().place(&path, Follow::Yes)?;
-        match place.info()?.map(|info| info.kind) {
-            Some(Kind::Directory) if exist_ok => return Ok(()),
-            Some(_) => return Err(exists(&path)),
-            None => {}
+        if place.info()?.is_some() {
+            return Err(exists(&path));
         }
         changing.ensure_baseline()?;
         let said = Said::new(MutationKind::Mkdir, author);
@@ -402,6 +403,7 @@ impl Workspace {
     pub fn copy(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
         let from = self.target(source, true)?;
         let to = self.target(destination, true)?;
+        let directory_wanted = destination.ends_with(b"/");
         let mut changing = self.change(work)?;
         let from = self.files().place(&from, Follow::No)?;
         let Some(info) = from.info()? else { return Err(missing(from.path())) };
@@ -418,6 +420,9 @@ impl Workspace {
         check_destination(self, from.as_ref(), info, to.as_ref(), options.overwrite)?;
         if from.path() == to.path() {
             return Err(exists(to.path()));
+        }
+        if directory_wanted && info.kind != Kind::Directory {
+            return Err(not_a_directory(to.path()));
         }
         changing.ensure_baseline()?;
         let keeper = changing.past.keeper();
@@ -436,6 +441,7 @@ impl Workspace {
     pub fn rename(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
         let from = self.target(source, true)?;
         let to = self.target(destination, true)?;
+        let directory_wanted = destination.ends_with(b"/");
         let mut changing = self.change(work)?;
         let from = self.files().place(&from, Follow::No)?;
         let Some(info) = from.info()? else { return Err(missing(from.path())) };
@@ -444,6 +450,9 @@ impl Workspace {
             return Ok(());
         }
         check_destination(self, from.as_ref(), info, to.as_ref(), options.overwrite)?;
+        if directory_wanted && info.kind != Kind::Directory {
+            return Err(not_a_directory(to.path()));
+        }
         require_parents(to.as_ref(), options.parents)?;
         changing.ensure_baseline()?;
         let keeper = changing.past.keeper();
@@ -465,6 +474,12 @@ impl Workspace {
             files.rename(&from, &path, replaces)
         })
     }
+}
+
+fn not_a_directory(path: &WsPath) -> Error {
+    Error::new(ErrorKind::NotADirectory, "the path names a directory, and what should go there is none")
+        .at(path)
+        .with_hint("Give the whole new path, with the name of the file at its end.")
 }
 
 /// What stands at a place whose bytes stay as they are: if they cannot be read, they need not be kept.

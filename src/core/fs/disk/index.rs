@@ -76,7 +76,7 @@ impl Index {
             let len = reader.u32()?;
             let path = match reader.bytes(len)? {
                 b"" => WsPath::root(),
-                path => WsPath::new(path).ok()?,
+                path => WsPath::stored(path).ok()?,
             };
             let count = reader.u32()?;
             let mut files = Vec::with_capacity(usize::try_from(count).ok()?.min(1 << 20));

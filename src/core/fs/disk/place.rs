@@ -21,6 +21,10 @@ impl Disk {
     /// Finds the deepest directory on the way to `path` that is there, and what is missing below it.
     pub(super) fn missing_parents(&self, path: &WsPath) -> Result<(WsPath, Vec<WsPath>)> {
         let mut names: Vec<Vec<u8>> = Vec::new();
+        let nowhere = |at: &WsPath| Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(at);
+        if self.jail.lookup(path, Follow::No).is_ok_and(|found| found.is_some()) {
+            return Err(nowhere(path));
+        }
         let mut at = path.clone();
         let mut base = loop {
             if let Some(name) = at.name() {
@@ -34,7 +38,7 @@ impl Disk {
                 break canonical;
             }
             if self.jail.lookup(&at, Follow::No)?.is_some() {
-                return Err(Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(&at));
+                return Err(nowhere(&at));
             }
         };
         let mut missing = Vec::new();

@@ -158,7 +158,8 @@ impl<'a> Scan<'a> {
 
     fn visit_dir(&self, dir: &jail::Dir, path: &WsPath) -> Result<Found> {
         let listing = self.list(dir, path)?;
-        let layer = self.layer(dir, path)?;
+        // A directory that may not be entered shows nothing, and no rules.
+        let layer = if listing.is_empty() { self.ignore.layer() } else { self.layer(dir, path)? };
         let old = self.old.lock().remove(path);
         // A node that cannot be read (its store was damaged) is a node not known.
         let old_entries = old.as_ref().and_then(|old| old.entries().ok());
@@ -169,7 +170,7 @@ impl<'a> Scan<'a> {
         };
         if let (Some(old_entries), Some(indexed)) = (old_entries, indexed)
             && !listing.iter().any(|(name, stat)| ignored(name, stat))
-            && is_as_before(dir, &listing, old_entries, indexed)
+            && is_as_before(dir, &listing, old_entries, indexed, self.keeper)
         {
             let bytes = listing.iter().map(|(_, stat)| if stat.kind == Kind::File { stat.size } else { 0 }).sum();
             self.work.progress().entries.fetch_add(listing.len() as u64, Ordering::Relaxed);
@@ -226,6 +227,7 @@ impl<'a> Scan<'a> {
     ) -> Result<(Content, u32, Option<StatKey>)> {
         if let Some((known, id)) = Index::find(indexed, name.as_bytes())
             && known == key(stat)
+            && self.keeper.has(id)
         {
             self.work.progress().bytes.fetch_add(stat.size, Ordering::Relaxed);
             return Ok((self.keeper.content(id, stat.size), stat.mode, Some(known)));
@@ -266,6 +268,7 @@ fn is_as_before(
     listing: &[(Name, Stat)],
     old: &OrdMap<Name, Entry>,
     known: &[(Name, StatKey, ObjectId)],
+    keeper: &dyn Keeper,
 ) -> bool {
     if listing.len() != old.len() {
         return false;
@@ -281,6 +284,7 @@ fn is_as_before(
                         *known == key(stat)
                             && content.known_id() == Some(*id)
                             && content.len() == stat.size
+                            && keeper.has(*id)
                             && *mode == stat.mode & 0o777
                     })
                 }
