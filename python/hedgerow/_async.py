@@ -630,7 +630,7 @@ class AsyncWorkspace:
                 self._native.edit,
                 path,
                 old,
-                new,
+                convert.encodable(new, encoding),
                 count=count,
                 if_hash=if_hash,
                 encoding=encoding,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from ._errors import _make
+from ._text import escaped
 from ._types import (
     BlameLine,
     Change,
@@ -202,6 +204,24 @@ def change(raw: dict[str, Any]) -> Change:
 
 def _changes(raw: Iterable[dict[str, Any]]) -> tuple[Change, ...]:
     return tuple(change(item) for item in raw)
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """Return `text` if it can be written in an encoding as Python knows it; the core, which knows others, looks too."""
+    if encoding is None:
+        return text
+    try:
+        text.encode(encoding)
+    except LookupError:
+        return text
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise _make(
+            "not-utf8",
+            f"new holds a character that {encoding} does not have: {escaped(character)} (U+{ord(character):04X})",
+            hint="Nothing was changed; use characters of the file's encoding.",
+        ) from None
+    return text
 
 
 def diff(raw: _native.Diff) -> Diff:

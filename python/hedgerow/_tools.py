@@ -211,9 +211,21 @@ def error_text(error: WorkspaceError) -> str:
     message = error.message
     path = None if error.path is None else escaped(error.path)
     where = f" ({path})" if path is not None and path not in message else ""
-    hint = f" {error.hint}" if error.hint else ""
+    said = _HINTS.get(error.kind, error.hint)
+    hint = f" {said}" if said else ""
     stop = "." if hint and not where and not message.endswith((".", "!", "?")) else ""
     return f"Error: {message}{where}{stop}{hint}"
+
+
+# What a model can do about it with these tools, where the hint of the error names what only a program has.
+_HINTS = {
+    "file-exists": "Choose another path, or delete what is there first.",
+    "binary-file": "It holds no text; leave it alone, or replace it as a whole.",
+    "not-utf8": "Leave what cannot be shown alone, or replace the file as a whole.",
+    "directory-not-empty": "Delete it with recursive set to true if what it holds may go too.",
+    "quota-exceeded": "Nothing was changed; say that no space is left.",
+    "path-race": "Something keeps changing this path; retry in a moment.",
+}
 
 
 def check_value(name: str, schema: dict[str, Any], value: object) -> object:
@@ -494,7 +506,7 @@ class _Toolbox:
             if entry["kind"] != "directory"
         )
         return self._lines(
-            (escaped(name) + mark for name, mark in lines), len(lines), "files", "list a subdirectory instead"
+            (escaped(name) + mark for name, mark in lines), len(lines), "files", "list a subdirectory, or use glob_files with a narrow pattern"
         )
 
     async def edit_file(self, call: Call, path: str, old: str, new: str, count: int | None = 1) -> str:

@@ -1119,7 +1119,9 @@ class Workspace:
             new: Text to put in its place.
             count: Number of occurrences required and replaced; `None` replaces all (at least one).
             if_hash: Content id from an earlier read. If the file changed since, the edit is refused.
-            encoding: Encoding of a file that is not UTF-8.
+            encoding: Encoding of a file that is not UTF-8, by the name Python or the web has for it. What is found is
+                read as browsers read it (`latin-1` as Windows-1252); `new` must be possible in Python's encoding of
+                that name too.
             author: Who the change is recorded for; by default the author of this handle.
 
         Returns:
@@ -1129,8 +1131,9 @@ class Workspace:
         Raises:
             NotFoundError: No such file (`file-not-found`).
             PathEscapeError: The path leaves the workspace (`path-escape`, `symlink-escape`).
+            NotUtf8Error: `new` holds a character the encoding lacks (`not-utf8`).
             EditError: `old` is missing (`edit-no-match`), occurs more or less often than `count`
-                (`edit-ambiguous`), or `if_hash` is stale (`stale-content`).
+                (`edit-ambiguous`; of the one place, places that overlap count too), or `if_hash` is stale (`stale-content`).
 
         Example:
             >>> ws = Workspace.memory()
@@ -1142,7 +1145,7 @@ class Workspace:
             self._native.edit(
                 path,
                 old,
-                new,
+                convert.encodable(new, encoding),
                 count=count,
                 if_hash=if_hash,
                 encoding=encoding,
@@ -1318,6 +1321,9 @@ class Workspace:
 
     def prune_history(self, through: int) -> int:
         """Forget old records; checkpoints are not touched.
+
+        Where a store keeps the history, records that no checkpoint holds yet stay: they say who changed what since,
+        and of a workspace in memory they are all there is.
 
         Args:
             through: Newest sequence number to forget; the newest record of all always stays.

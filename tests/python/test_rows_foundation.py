@@ -1245,6 +1245,8 @@ def test_patterns_of_the_workspace_count_and_no_file_of_the_tree(kind: str, root
 def test_pruned_history_keeps_its_newest_record_and_its_numbers(disk: Workspace) -> None:
     for turn in range(5):
         disk.write_text("a", str(turn))
+    assert disk.prune_history(3) == 0, "no checkpoint holds these yet"
+    disk.checkpoint()
     assert disk.prune_history(3) == 3
     assert [record.sequence for record in disk.history()] == [4, 5]
     assert disk.prune_history(100) == 1

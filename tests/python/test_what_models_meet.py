@@ -213,3 +213,32 @@ def test_utf16_without_a_mark_is_edited_by_its_python_name(any_ws: Workspace) ->
     any_ws.write_bytes("f", "a = 1\n".encode("utf-16-le"))
     any_ws.edit("f", "1", "2 €", encoding="utf-16-le")
     assert any_ws.read_text("f", encoding="utf-16-le") == "a = 2 €\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("latin-1", "5 €"), ("ascii", "é"), ("iso8859-9", "€"), ("gb2312", "€"), ("tis-620", "€"), ("shift_jis", "①")],
+)
+def test_a_character_the_encoding_lacks_is_not_written(any_ws: Workspace, encoding: str, text: str) -> None:
+    any_ws.write_bytes("f", b"price 1\n")
+    with pytest.raises(hedgerow.WorkspaceError) as refused:
+        any_ws.edit("f", "1", text, encoding=encoding)
+    assert refused.value.kind == "not-utf8"
+    assert any_ws.read_bytes("f") == b"price 1\n"
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"),
+    [
+        ("re\u0301sume\u0301", "r\u00e9sum\u00e9"),
+        ("r\u00e9sum\u00e9", "re\u0301sume\u0301"),
+        ("\uff46\uff4f\uff4f\uff08\uff11\uff09", "foo(1)"),
+    ],
+)
+def test_another_form_of_the_same_characters_is_named(any_ws: Workspace, has: str, asked: str) -> None:
+    any_ws.write_text("f", f"first\nname = {has}\n")
+    with pytest.raises(hedgerow.EditError) as refused:
+        any_ws.edit("f", asked, "x")
+    assert refused.value.kind == "edit-no-match"
+    assert "near match at line 2" in str(refused.value)
+    assert "the form of a character (the file has U+" in str(refused.value)

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 /// Longest search for a near match once an edit has failed.
 const NEAR_BUDGET: Duration = Duration::from_millis(40);
@@ -659,7 +660,9 @@ fn near_match(text: &str, old: &str) -> Option<Near> {
         if let Some(at) = memmem::find(have.as_bytes(), wanted.as_bytes()) {
             let start = *places.get(at)?;
             let last = *places.get(at + wanted.len() - 1)?;
-            let end = last + text[last..].chars().next().map_or(0, char::len_utf8);
+            let mut end = last + text[last..].chars().next().map_or(0, char::len_utf8);
+            // An accent that stands apart belongs to its letter.
+            end += text[end..].chars().take_while(|&mark| is_combining_mark(mark)).map(char::len_utf8).sum::<usize>();
             // What stands at the edges counts where old has white space there.
             let lead = old.len() - old.trim_start().len();
             let from = if lead == 0 { start } else { text[..start].trim_end_matches([' ', '\t', '\u{a0}']).len() };
@@ -680,10 +683,16 @@ fn canonical(text: &str, level: Forgive) -> (String, Vec<usize>) {
     let mut out = String::with_capacity(text.len());
     let mut places = Vec::with_capacity(text.len());
     for (at, character) in text.char_indices() {
-        let mut own = [0; 4];
-        let plain = look_alike(character).unwrap_or_else(|| character.encode_utf8(&mut own));
-        places.extend(std::iter::repeat_n(at, plain.len()));
-        out.push_str(plain);
+        if let Some(plain) = look_alike(character) {
+            places.extend(std::iter::repeat_n(at, plain.len()));
+            out.push_str(plain);
+            continue;
+        }
+        // One form for what looks the same: a letter and its accent apart, full-width forms as plain ones.
+        decompose_compatible(character, |part| {
+            places.extend(std::iter::repeat_n(at, part.len_utf8()));
+            out.push(part);
+        });
     }
     if level == Forgive::LookAlikes {
         return (out, places);
@@ -750,6 +759,14 @@ fn describe(old: &str, core: &str, have: &str) -> String {
         differences.push(format!("a look-alike character (old has {})", name_character(*character)));
     }
     let plain = |text: &str| canonical(text, Forgive::LookAlikes).0;
+    if differences.is_empty() && plain(old.trim()) == plain(core.trim()) {
+        let forms = old.trim().chars().zip(core.trim().chars()).find(|(asked, has)| asked != has);
+        if let Some((asked, has)) = forms {
+            let (has, asked) = (name_character(has), name_character(asked));
+            differences.push(format!("the form of a character (the file has {has}, old has {asked})"));
+            return differences.remove(0);
+        }
+    }
     let (old_plain, have_plain) = (plain(old), plain(have));
     let endings = |text: &str| text.replace("\r\n", "\n");
     if old_plain.contains('\r') != have_plain.contains('\r') && old_plain.contains('\n') {
