@@ -506,7 +506,7 @@ class _Toolbox:
             if entry["kind"] != "directory"
         )
         return self._lines(
-            (escaped(name) + mark for name, mark in lines), len(lines), "files", "list a subdirectory, or use glob_files with a narrow pattern"
+            (escaped(name) + mark for name, mark in lines), len(lines), "files", "list a subdirectory or use glob_files"
         )
 
     async def edit_file(self, call: Call, path: str, old: str, new: str, count: int | None = 1) -> str:
