@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-_ESCAPE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
-
 
 def escaped(text: str) -> str:
     r"""Return `text` as one harmless line: control, direction and undecodable characters become `\x…` or `\u…`."""
@@ -16,10 +12,15 @@ def escaped(text: str) -> str:
 
 def unescaped(text: str) -> list[str]:
     r"""Return what `escaped` may have shown as `text`: none if it shows itself; `\x85` may be a byte or a character."""
-    if not _ESCAPE.search(text):
+    if "\\x" not in text and "\\u" not in text:
         return []
-    as_byte = _ESCAPE.sub(lambda found: chr(_code(found[0], 0xDC00)), text)
-    as_character = _ESCAPE.sub(lambda found: chr(_code(found[0], 0)), text)
+    import re  # `import hedgerow` needs this module, and does without that one
+
+    escape = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
+    if not escape.search(text):
+        return []
+    as_byte = escape.sub(lambda found: chr(_code(found[0], 0xDC00)), text)
+    as_character = escape.sub(lambda found: chr(_code(found[0], 0)), text)
     return [as_byte] if as_byte == as_character else [as_byte, as_character]
 
 
