@@ -10,6 +10,7 @@
 
 mod archive;
 mod changing;
+mod expected;
 mod lineage;
 mod past;
 mod reads;
