@@ -13,6 +13,8 @@
 )]
 #![allow(clippy::used_underscore_binding, clippy::many_single_char_names, reason = "guards are kept by name")]
 
+mod common;
+
 use hedgerow::core::cancel::Work;
 use hedgerow::core::content::ObjectId;
 use hedgerow::core::error::ErrorKind;
@@ -34,26 +36,15 @@ use std::time::Duration;
 const MAIN: &str = "refs/heads/ws/main";
 
 fn git(store: &Path, args: &[&str]) -> String {
-    let output = Command::new("git")
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", "/nonexistent")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .arg("--git-dir")
-        .arg(store)
-        .args(args)
-        .output()
-        .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "git {args:?}: {text}");
-    text
+    let (done, said) = common::git(store, args);
+    assert!(done, "git {args:?}: {said}");
+    said
 }
 
 /// Fails for a warning, too.
 fn fsck(store: &Path) {
-    let said = git(store, &["fsck", "--strict", "--no-dangling", "--no-progress"]);
-    let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("notice: ")).collect();
-    assert!(said.is_empty(), "{said:?}");
+    let said = git(store, common::FSCK);
+    assert!(common::complaints(&said).is_empty(), "{said}");
 }
 
 /// Name and content.

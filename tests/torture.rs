@@ -21,6 +21,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::exit, reason = "a test may fail by panic; a child ends at once")]
 #![allow(clippy::disallowed_methods, reason = "the tests look at the directories from outside")]
 
+mod common;
+
 use hedgerow::core::cancel::Work;
 use hedgerow::core::content::ObjectId;
 use hedgerow::core::error::{Error, Result};
@@ -48,39 +50,20 @@ const KILLS: usize = 26;
 const FAILURES: usize = 34;
 
 /// Calls that reach the file system; `?` lets strace pass over those an architecture does not have.
-const CALLS: &[&str] = &[
+fn watched_calls() -> impl Iterator<Item = &'static str> {
+    LOOKING.iter().chain(CHANGING).copied()
+}
+
+const LOOKING: &[&str] = &[
     "openat",
     "openat2",
     "open",
-    "creat",
     "read",
     "pread64",
     "readv",
     "preadv",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "mkdir",
-    "mkdirat",
-    "symlink",
-    "symlinkat",
     "readlink",
     "readlinkat",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "fchmodat2",
-    "fchown",
-    "ftruncate",
     "fsync",
     "fdatasync",
     "syncfs",
@@ -93,15 +76,10 @@ const CALLS: &[&str] = &[
     "lseek",
     "flock",
     "fcntl",
-    "fsetxattr",
-    "fremovexattr",
     "fgetxattr",
     "flistxattr",
     "getxattr",
     "listxattr",
-    "fallocate",
-    "copy_file_range",
-    "utimensat",
     "faccessat",
     "faccessat2",
     "access",
@@ -621,7 +599,7 @@ struct Call {
 }
 
 fn traced() -> String {
-    let names: Vec<String> = CALLS.iter().map(|name| format!("?{name}")).collect();
+    let names: Vec<String> = watched_calls().map(|name| format!("?{name}")).collect();
     format!("trace={}", names.join(","))
 }
 
@@ -691,7 +669,7 @@ fn learn(place: &Path, name: &str, from: &str) -> Vec<Call> {
         let Some((pid, rest)) = line.split_once(char::is_whitespace) else { continue };
         let rest = rest.trim_start();
         let Some((call, arguments)) = rest.split_once('(') else { continue };
-        if !CALLS.contains(&call) {
+        if !watched_calls().any(|known| known == call) {
             continue;
         }
         if pid != main {
@@ -966,19 +944,10 @@ fn side_name(after: bool) -> &'static str {
 }
 
 fn fsck(store: &Path) -> std::result::Result<(), String> {
-    let output = Command::new("git")
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", "/nonexistent")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .arg("--git-dir")
-        .arg(store)
-        .args(["fsck", "--strict", "--no-dangling", "--no-progress"])
-        .output()
-        .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let said: Vec<&str> = text.lines().filter(|line| !line.starts_with("notice: ")).collect();
-    if output.status.success() && said.is_empty() { Ok(()) } else { Err(format!("git fsck: {said:?}")) }
+    match common::git(store, common::FSCK) {
+        (true, said) if common::complaints(&said).is_empty() => Ok(()),
+        (_, said) => Err(format!("git fsck: {said}")),
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@
 `Workspace` blocks, `AsyncWorkspace` has the same methods as coroutines. Every error is a `WorkspaceError`.
 
 Only the errors are imported at once; everything else when it is first used, so that `import hedgerow` stays cheap
-even where Python may not keep byte code: 5 ms with it, 14 without; with `Workspace` 7 and 31 (release build, 2026-11-30;
-`make bench` measures the first).
+even where Python may not keep byte code (`make bench` measures it).
 """
 
 from __future__ import annotations

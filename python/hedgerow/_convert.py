@@ -21,7 +21,6 @@ from ._types import (
     Kind,
     LogEntry,
     Match,
-    Patch,
     Paths,
     Record,
     RecordStatus,
@@ -35,6 +34,7 @@ from ._types import (
     Visit,
     Visits,
 )
+from ._types import patch as patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,11 +227,6 @@ def encodable(text: str, encoding: str | None) -> str:
 def diff(raw: _native.Diff) -> Diff:
     """Wrap a diff."""
     return Diff(raw)
-
-
-def patch(raw: dict[str, Any]) -> Patch:
-    """Convert a unified diff."""
-    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"], bytes(raw["data"]))
 
 
 def rollback(raw: dict[str, Any]) -> RollbackResult:

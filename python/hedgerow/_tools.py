@@ -49,8 +49,9 @@ _WHOLE = 4 << 20
 """Files up to this many bytes are shown as the core views them; larger ones are read piece by piece."""
 _PIECE = 1 << 20
 _LARGEST = (1 << 31) - 1
-_SNIFF = 8000  # as the core tells text from binary
-"""Bytes looked at to tell text from something else; git looks at 8000."""
+"""No file of ours has more lines, characters of a line or places of a text."""
+_SNIFF = 8000
+"""Bytes looked at to tell text from something else, as git and the core do."""
 _MAX_MATCHES = 1_000
 _MAX_LINE = 500
 _MAX_PATHS = 10_000
@@ -250,7 +251,6 @@ def check_value(name: str, schema: dict[str, Any], value: object) -> object:
         value = int(value)  # in JSON 10 and 10.0 are the same number
     if not isinstance(value, int) or isinstance(value, bool):
         raise _bad_argument(f"argument '{name}' must be a whole number, not {_type_name(value)}")
-    # No count of lines, characters or places is larger; Python's own limits are not a model's affair.
     value = min(value, _LARGEST)
     least = schema.get("minimum")
     if least is not None and value < least:
@@ -360,14 +360,10 @@ class _Toolbox:
     async def found(self, call: Call, path: str) -> str:
         r"""Return what a model wrote as a path; a name as it was shown, with `\x0a` for a line end, is found too."""
         path = self.path(path)
-        for candidate in unescaped(path):
-            try:
-                if await call(self.native.exists, path):
-                    return path
-                if await call(self.native.exists, candidate):
-                    return candidate
-            except WorkspaceError:
-                return path
+        others = unescaped(path)
+        for candidate in (path, *others) if others else ():
+            if await self._is_there(call, candidate):
+                return candidate
         return path
 
     async def writable(self, call: Call, path: str, *, entry: bool = False) -> str:
@@ -565,19 +561,17 @@ class _Toolbox:
         if raw["unreadable"]:
             notes.append(f"[{len(raw['unreadable'])} directories could not be read]")
         paths = [convert.path(found) for found in raw["paths"]]
-        if not paths and await self._is_there(call, pattern, path):
+        if not paths and "[" in pattern:
             # Brackets in a name, as in `app/[id]/page.tsx`: no class of characters was meant.
-            paths = [pattern]
+            literal = self.path(pattern if path in ("", ".") else f"{path}/{pattern}")
+            paths = [literal] if await self._is_there(call, literal) else []
         if not paths:
             return "\n".join(["No files match", *notes])
         return self._lines(map(escaped, paths), len(paths), "paths", "narrow the pattern", notes)
 
-    async def _is_there(self, call: Call, pattern: str, path: str) -> bool:
-        if "[" not in pattern:
-            return False
-        at = self.path(pattern) if path in ("", ".") else f"{self.path(path)}/{pattern}"
+    async def _is_there(self, call: Call, path: str) -> bool:
         try:
-            return await call(self.native.exists, at)
+            return await call(self.native.exists, path)
         except WorkspaceError:
             return False
 

@@ -433,7 +433,7 @@ class Diff:
         Returns:
             The text with its counts of added and removed lines.
         """
-        return _patch(self._native.unified(paths=_listed(paths), context=context, max_lines=max_lines))
+        return patch(self._native.unified(paths=_listed(paths), context=context, max_lines=max_lines))
 
     async def aunified(
         self, paths: Sequence[str] | None = None, *, context: int = 3, max_lines: int | None = None
@@ -441,7 +441,7 @@ class Diff:
         """Await `unified`; same arguments and result."""
         from ._call import later
 
-        return _patch(await later(self._native.unified, paths=_listed(paths), context=context, max_lines=max_lines))
+        return patch(await later(self._native.unified, paths=_listed(paths), context=context, max_lines=max_lines))
 
     def patch(self) -> str:
         """Return the whole patch as text."""
@@ -484,8 +484,9 @@ def _listed(paths: Sequence[str] | None) -> list[str] | None:
     return None if paths is None else list(paths)
 
 
-def _patch(raw: dict[str, Any]) -> Patch:
-    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"], bytes(raw["data"]))
+def patch(raw: dict[str, Any]) -> Patch:
+    """Convert a unified diff of the core."""
+    return Patch(raw["text"], raw["additions"], raw["deletions"], raw["truncated"], raw["data"])
 
 
 @dataclass(frozen=True, slots=True)

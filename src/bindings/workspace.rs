@@ -381,7 +381,7 @@ impl PyWorkspace {
 
     #[pyo3(signature = (*, later=None))]
     fn close(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        self.call(py, How::later(later), |core, _| core.close(), |py, ()| Ok(py.None()))
+        self.call(py, How::later(later), |core, _| core.close(), nothing)
     }
 
     #[pyo3(signature = (path, offset=0, length=None))]
@@ -957,7 +957,7 @@ impl PyWorkspace {
 
     #[pyo3(signature = (*, later=None))]
     fn flush(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
-        self.call(py, self.changing(later), Workspace::flush, |py, ()| Ok(py.None()))
+        self.call(py, self.changing(later), Workspace::flush, nothing)
     }
 
     #[pyo3(signature = (path, *, limit, later=None))]

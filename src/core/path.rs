@@ -88,6 +88,9 @@ impl WsPath {
     /// Takes the path of an entry that was found, not typed: it may be longer than any one call can name.
     pub fn stored(bytes: &[u8]) -> Result<Self> {
         let mut path = Self::root();
+        if bytes.is_empty() {
+            return Ok(path);
+        }
         for name in bytes.split(|&byte| byte == b'/') {
             path = path.join(Name::new(name)?.as_bytes());
         }
@@ -214,10 +217,9 @@ impl<'de> Deserialize<'de> for WsPath {
             Form::Text(text) => text.into_bytes(),
             Form::Bytes(bytes) => bytes,
         };
-        if matches!(bytes.as_slice(), b"" | b"/" | b".") {
-            return Ok(WsPath::root());
-        }
-        WsPath::stored(&bytes).map_err(serde::de::Error::custom)
+        // As the root is written.
+        let bytes = if bytes == b"/" { &[][..] } else { &bytes };
+        WsPath::stored(bytes).map_err(serde::de::Error::custom)
     }
 }
 

@@ -634,6 +634,24 @@ def test_each_call_that_changes_something_is_one_record(any_ws: Workspace) -> No
     assert len(ws.history()) == len(calls)
 
 
+@pytest.mark.row("S27")
+def test_a_record_names_each_path_once(any_ws: Workspace) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in ("in/deep/a", "in/b"):
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO(b""))
+    kept = any_ws.checkpoint("kept")
+    any_ws.import_(archive.getvalue())
+    any_ws.copy("in", "copy", recursive=True)
+    any_ws.remove("in", recursive=True)
+    any_ws.rollback(kept)
+    for record in any_ws.history():
+        paths = [change.path for change in record.changes]
+        assert len(paths) == len(set(paths)), record.kind
+        files = sum(change.kind is Kind.FILE for change in record.changes)
+        assert any_ws.record_diff(record).text.count("diff --git ") == files
+
+
 @pytest.mark.row("S28")
 def test_words_of_effects_and_states_are_stable(any_ws: Workspace) -> None:
     assert [str(effect) for effect in Effect] == [

@@ -128,7 +128,7 @@ def test_case_f02_large_checkpoint_is_cancelled_within_a_second(root: Path, tmp_
     make()
     async def main():
         async with await AsyncWorkspace.open(root, store=store, id="w") as ws:
-            first = await ws.checkpoint("first") if False else await ws.head
+            first = await ws.head
             with open(big, "r+b") as file:
                 file.write(os.urandom(1 << 20))
             task = asyncio.create_task(ws.checkpoint("cancelled"))

@@ -8,7 +8,7 @@ use crate::core::cancel::Work;
 use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode, Skipped};
+use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::{Follow, resolve, resolve_plain};
@@ -187,15 +187,11 @@ impl FileSystem for Memory {
         Ok(Captured { tree: self.tree(), ..Captured::default() })
     }
 
-    fn apply(&self, changes: &[Change], keep: &[Skipped], _work: &Work) -> Result<()> {
+    fn apply(&self, changes: &[Change], _work: &Work) -> Result<()> {
         // Prepared aside and shown at once: a reader sees the tree before or after.
         let mut tree = self.tree();
         for change in changes.iter().rev().filter(|change| change.after.is_none()) {
-            // A directory that holds what no checkpoint holds stays, as it does on a disk.
-            let holds = || keep.iter().any(|kept| kept.path.starts_with(&change.path));
-            if !holds() {
-                tree.remove(&change.path)?;
-            }
+            tree.remove(&change.path)?;
         }
         for change in changes {
             match &change.after {

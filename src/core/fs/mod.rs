@@ -25,16 +25,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tells whether a path lies below any of these; at one of them it does not.
-pub(crate) fn is_below(path: &WsPath, any: &HashSet<&WsPath>) -> bool {
+/// Tells whether a path is one of these or lies below one.
+pub(crate) fn is_within(path: &WsPath, any: &HashSet<&WsPath>) -> bool {
     let mut at = path.clone();
     while !any.is_empty() && !at.is_root() {
-        at = at.parent();
         if any.contains(&at) {
             return true;
         }
+        at = at.parent();
     }
-    false
+    any.contains(&at)
 }
 
 /// What a filesystem can do.
@@ -139,8 +139,7 @@ pub trait FileSystem: Send + Sync + Debug {
     fn capture(&self, keeper: &dyn Keeper, work: &Work) -> Result<Captured>;
 
     /// Makes the filesystem hold exactly `changes`, in an order that never needs what is not there yet.
-    /// Paths in `keep` are not removed, whatever the changes say.
-    fn apply(&self, changes: &[Change], keep: &[Skipped], work: &Work) -> Result<()>;
+    fn apply(&self, changes: &[Change], work: &Work) -> Result<()>;
 
     /// Fails if [`FileSystem::apply`] would take the place of something that was left out of the capture and
     /// so could not be brought back; changes nothing.
@@ -159,7 +158,7 @@ pub trait FileSystem: Send + Sync + Debug {
                 Some(&change.path)
             } else if makes_leaf && matches!(change.before, Some(Entry::Directory { .. })) {
                 kept.iter().copied().find(|path| path.starts_with(&change.path))
-            } else if is_below(&change.path, &kept) && !matches!(self.lookup(&change.path, Follow::No), Ok(None)) {
+            } else if is_within(&change.path, &kept) && !matches!(self.lookup(&change.path, Follow::No), Ok(None)) {
                 // Something stands in a directory that was not looked into, or nobody can tell.
                 Some(&change.path)
             } else {
@@ -212,8 +211,8 @@ pub trait Place: Debug {
     /// Returns what stands there, with its bytes safe: in memory if they are few, kept if not.
     fn before(&self, keeper: &dyn Keeper, work: &Work) -> Result<Option<Entry>>;
 
-    /// Puts a file, link or empty directory there, in one step. An existing file or link is replaced; `exclusive` refuses that. The mode of an existing file is
-    /// kept unless `mode` says otherwise.
+    /// Puts a file, link or empty directory there, in one step. How an existing entry and its mode are treated
+    /// `mode` says.
     fn put(&self, entry: &Entry, mode: PutMode, work: &Work) -> Result<()>;
 
     /// Changes the permission bits.

@@ -141,7 +141,7 @@ pub struct Present {
 impl Present {
     /// Tells whether an object was there.
     pub fn contains(&self, id: &ObjectId) -> bool {
-        self.packs.iter().any(|pack| pack.find(id).is_some()) || self.objects.loose.exists(&loose::place(id).1)
+        self.objects.is_in(&self.packs, id)
     }
 }
 
@@ -205,7 +205,10 @@ impl Objects {
 
     /// Tells whether the store holds an object.
     pub fn contains(&self, id: &ObjectId) -> bool {
-        let packs = self.current_packs(true);
+        self.is_in(&self.current_packs(true), id)
+    }
+
+    fn is_in(&self, packs: &[Arc<Pack>], id: &ObjectId) -> bool {
         packs.iter().any(|pack| pack.find(id).is_some()) || self.loose.exists(&loose::place(id).1)
     }
 

@@ -7,7 +7,8 @@ use crate::core::error::Result;
 use crate::core::path::WsPath;
 use crate::core::tree::{Entry, Tree};
 
-/// One path that differs. A directory stands for itself alone: what it holds has changes of its own.
+/// One path that differs. In a difference a directory stands for itself alone: what it holds has changes of its
+/// own. In a record of one call it may stand for all it holds; see [`expand`].
 #[derive(Debug, Clone)]
 pub struct Change {
     /// Where.
@@ -83,7 +84,7 @@ fn entry(path: &WsPath, before: Option<&Entry>, after: Option<&Entry>, out: &mut
         _ => false,
     };
     if !same {
-        out.push(Change { path: path.clone(), source: None, before: before.cloned(), after: after.cloned() });
+        out.push(Change { path: path.clone(), source: None, before: alone(before), after: alone(after) });
     }
     let empty = Tree::default();
     let (old, new) = (subtree(before), subtree(after));
@@ -91,6 +92,14 @@ fn entry(path: &WsPath, before: Option<&Entry>, after: Option<&Entry>, out: &mut
         compare(path, old.unwrap_or(&empty), new.unwrap_or(&empty), out)?;
     }
     Ok(())
+}
+
+/// A directory in a list of changes stands for itself: what it holds has changes of its own.
+fn alone(entry: Option<&Entry>) -> Option<Entry> {
+    match entry {
+        Some(Entry::Directory { mode, .. }) => Some(Entry::Directory { tree: Tree::default(), mode: *mode }),
+        entry => entry.cloned(),
+    }
 }
 
 fn subtree(entry: Option<&Entry>) -> Option<&Tree> {

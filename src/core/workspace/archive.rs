@@ -126,7 +126,7 @@ impl Workspace {
         let files = self.files();
         files.check_apply(&changes, &present.skipped)?;
         let said = Said::new(MutationKind::Import, author);
-        changing.record(&said, changes.clone(), || files.apply(&changes, &present.skipped, work))?;
+        changing.record(&said, changes.clone(), || files.apply(&changes, work))?;
         Ok(count)
     }
 }

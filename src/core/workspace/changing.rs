@@ -7,7 +7,7 @@ use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::{Captured, FileSystem, PutMode, Skipped, is_below};
+use crate::core::fs::{Captured, FileSystem, PutMode, Skipped, is_within};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind, Details, MAX_TOUCHED};
 use crate::core::store::past::{NewCheckpoint, Past};
@@ -92,7 +92,7 @@ impl Workspace {
         let work = Work::default();
         let mut changing = self.hold(&work)?;
         changing.reload_memory()?;
-        changing.past.settle()
+        changing.finish_interrupted()
     }
 }
 
@@ -102,16 +102,19 @@ impl Changing<'_> {
     fn reload_memory(&mut self) -> Result<()> {
         let Files::Memory(memory) = &self.workspace.inner.files else { return Ok(()) };
         let head = self.past.head();
-        memory.set_tree(match &head {
-            Some(head) => self.past.tree(head)?,
-            None => Tree::default(),
-        });
+        memory.set_tree(self.expected(head.as_deref())?.into_tree());
+        Ok(())
+    }
+
+    /// Replays what was recorded since a checkpoint, or ever.
+    fn expected(&mut self, head: Option<&Checkpoint>) -> Result<Expected> {
+        let mut expected = Expected::new(head.map(|head| self.past.tree(head)).transpose()?.unwrap_or_default());
         for record in self.past.records(head.map_or(0, |head| head.details.cursor))? {
             if record.status == Status::Applied {
-                self.redo(&record)?;
+                expected.replay(&record)?;
             }
         }
-        Ok(())
+        Ok(expected)
     }
 
     /// Makes sure there is a state to go back to before anything changes.
@@ -248,7 +251,7 @@ impl Changing<'_> {
         let todo = still_to_do(files, &record.changes)?;
         self.sweep(&record.changes);
         self.sweep(&todo);
-        files.apply(&todo, &[], &work)
+        files.apply(&todo, &work)
     }
 
     fn sweep(&self, changes: &[Change]) {
@@ -339,21 +342,15 @@ impl Changing<'_> {
         if self.workspace.inner.track == Track::Off {
             return Ok(());
         }
-        let mut expected = Expected::new(self.past.tree(&head)?);
-        for record in self.past.records(head.details.cursor)? {
-            if record.status == Status::Applied {
-                expected.replay(&record)?;
-            }
-        }
+        let expected = self.expected(Some(&head))?;
         let skipped: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
         // What was ignored until now did not come only because it is seen.
         let unseen: HashSet<&WsPath> = head.details.skipped.iter().map(|skipped| &skipped.path).collect();
-        let within = |path: &WsPath, any: &HashSet<&WsPath>| any.contains(path) || is_below(path, any);
         let ignores = !self.workspace.inner.ignore.is_none();
         let external = expected.differs_from(&captured.tree, |change| match (&change.before, &change.after) {
-            (_, None) => within(&change.path, &skipped),
+            (_, None) => is_within(&change.path, &skipped),
             (None, _) => {
-                within(&change.path, &unseen)
+                is_within(&change.path, &unseen)
                     || (ignores && expected.moved.iter().any(|moved| change.path.starts_with(moved)))
             }
             _ => false,
@@ -455,14 +452,10 @@ fn found(files: &dyn FileSystem, path: &WsPath) -> Result<Option<Info>> {
 /// holds what these changes do not know stays, with those above it; what should come where no directory
 /// is any more does not.
 fn still_to_do(files: &dyn FileSystem, changes: &[Change]) -> Result<Vec<Change>> {
-    let (mut todo, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut todo = Vec::new();
     let mut directories = BTreeSet::from([WsPath::root()]);
     for change in changes {
         for mut change in expand(change)? {
-            // A difference names what a directory holds beside the directory.
-            if !seen.insert(change.path.clone()) {
-                continue;
-            }
             let parent = change.path.parent();
             if change.after.is_some() && !directories.contains(&parent) {
                 if found(files, &parent)?.is_none_or(|info| info.kind != Kind::Directory) {
@@ -505,5 +498,5 @@ fn undoable(kind: MutationKind, changes: &[Change]) -> &[Change] {
 /// be the cause.
 fn put_back(workspace: &Workspace, changes: &[Change]) -> Result<()> {
     let files = workspace.files();
-    files.apply(&still_to_do(files, &inverse(changes))?, &[], &Work::default())
+    files.apply(&still_to_do(files, &inverse(changes))?, &Work::default())
 }

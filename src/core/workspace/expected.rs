@@ -26,15 +26,12 @@ impl Expected {
     }
 
     pub(super) fn replay(&mut self, record: &Record) -> Result<()> {
-        // A difference names what a directory holds beside the directory.
-        let mut seen = BTreeSet::new();
         for change in &record.changes {
             if let (Some(source), MutationKind::Move) = (&change.source, record.kind) {
                 self.replay_move(source, change)?;
                 continue;
             }
-            let mut steps = expand(change)?;
-            steps.retain(|step| seen.insert(step.path.clone()));
+            let steps = expand(change)?;
             // All of it was found before any of it was changed.
             for step in &steps {
                 self.meet(&step.path, step.before.as_ref())?;
@@ -142,17 +139,19 @@ impl Expected {
         self.tree.insert(path, entry)
     }
 
+    /// Returns the tree as it would be.
+    pub(super) fn into_tree(self) -> Tree {
+        self.tree
+    }
+
     /// Lists what others did, each path once, leaving out what is `excused`.
     pub(super) fn differs_from(&self, captured: &Tree, excused: impl Fn(&Change) -> bool) -> Result<Vec<Change>> {
         let mut external: BTreeMap<WsPath, Change> = BTreeMap::new();
         let last = diff(&self.tree, captured)?.into_iter().filter(|change| !self.is_made(change));
         for change in self.external.iter().cloned().chain(last).filter(|change| !excused(change)) {
-            let flat = Change { before: flat(change.before.as_ref()), after: flat(change.after.as_ref()), ..change };
-            match external.entry(flat.path.clone()) {
-                std::collections::btree_map::Entry::Occupied(mut known) => known.get_mut().after = flat.after,
-                std::collections::btree_map::Entry::Vacant(free) => {
-                    free.insert(flat);
-                }
+            match external.get_mut(&change.path) {
+                Some(known) => known.after = change.after,
+                None => drop(external.insert(change.path.clone(), change)),
             }
         }
         Ok(external.into_values().collect())
@@ -167,13 +166,5 @@ impl Expected {
             (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => self.made.contains(&change.path),
             _ => false,
         }
-    }
-}
-
-/// A directory in a list of changes stands for itself alone.
-fn flat(entry: Option<&Entry>) -> Option<Entry> {
-    match entry {
-        Some(Entry::Directory { mode, .. }) => Some(Entry::Directory { tree: Tree::default(), mode: *mode }),
-        entry => entry.cloned(),
     }
 }

@@ -6,7 +6,7 @@ use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::disk::Disk;
-use crate::core::fs::{Captured, FileSystem, ResolverChoice, Skipped, is_below};
+use crate::core::fs::{Captured, FileSystem, ResolverChoice, Skipped, is_within};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind};
 use crate::core::store::past::PastStats;
@@ -189,15 +189,15 @@ impl Workspace {
         let unknown: HashSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
         let all = changes.len();
         changes.retain(|change| {
-            let holds_unknown = || unknown.iter().any(|path| path.starts_with(&change.path));
-            change.after.is_some() || !(is_below(&change.path, &unknown) || holds_unknown())
+            let is_directory = matches!(change.before, Some(Entry::Directory { .. }));
+            let holds_unknown = || is_directory && unknown.iter().any(|path| path.starts_with(&change.path));
+            change.after.is_some() || !(is_within(&change.path, &unknown) || holds_unknown())
         });
         let files = self.files();
         // What was left out may be what is wanted all the same.
         let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
         changes.retain(|change| {
-            let is_out = left_out.contains(&change.path) || is_below(&change.path, &left_out);
-            !(is_out && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
+            !(is_within(&change.path, &left_out) && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
         });
         files.check_apply(&changes, &captured.skipped)?;
         for change in &changes {
@@ -212,7 +212,7 @@ impl Workspace {
         let saved = changing.save_unsaved(&captured)?;
         let said = Said { checkpoint: Some(target.id), label, ..Said::new(MutationKind::Rollback, author) };
         if !changes.is_empty() {
-            changing.record(&said, changes.clone(), || files.apply(&changes, &kept, work))?;
+            changing.record(&said, changes.clone(), || files.apply(&changes, work))?;
         }
         let mut skipped = kept;
         skipped.retain(|skipped| {
@@ -329,13 +329,13 @@ impl Workspace {
         if !disk.directory(&WsPath::root())?.list()?.is_empty() {
             return Err(Error::new(ErrorKind::DirectoryNotEmpty, "the directory to fill is not empty"));
         }
-        disk.apply(&diff(&Tree::default(), &tree)?, &[], work)
+        disk.apply(&diff(&Tree::default(), &tree)?, work)
     }
 }
 
 fn patched(tree: &Tree, changes: &[Change]) -> Result<Tree> {
     let memory = crate::core::fs::memory::Memory::new(tree.clone());
-    memory.apply(changes, &[], &Work::default())?;
+    memory.apply(changes, &Work::default())?;
     Ok(memory.tree())
 }
 

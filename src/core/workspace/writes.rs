@@ -7,7 +7,7 @@ use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail::is_temp_name;
 use crate::core::fs::{Keeper, Place, PutMode};
-use crate::core::path::WsPath;
+use crate::core::path::{RawPath, WsPath};
 use crate::core::store::past::Past;
 use crate::core::store::record::{MutationKind, NotKept};
 use crate::core::text;
@@ -403,7 +403,7 @@ impl Workspace {
     pub fn copy(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
         let from = self.target(source, true)?;
         let to = self.target(destination, true)?;
-        let directory_wanted = destination.ends_with(b"/");
+        let directory_wanted = RawPath::parse(destination)?.must_be_dir;
         let mut changing = self.change(work)?;
         let from = self.files().place(&from, Follow::No)?;
         let Some(info) = from.info()? else { return Err(missing(from.path())) };
@@ -441,7 +441,7 @@ impl Workspace {
     pub fn rename(&self, source: &[u8], destination: &[u8], options: TransferOptions<'_>, work: &Work) -> Result<()> {
         let from = self.target(source, true)?;
         let to = self.target(destination, true)?;
-        let directory_wanted = destination.ends_with(b"/");
+        let directory_wanted = RawPath::parse(destination)?.must_be_dir;
         let mut changing = self.change(work)?;
         let from = self.files().place(&from, Follow::No)?;
         let Some(info) = from.info()? else { return Err(missing(from.path())) };
@@ -587,7 +587,7 @@ impl Changing<'_> {
             for change in &changes {
                 whole.extend(expand(change)?);
             }
-            return self.record(said, changes, || files.apply(&whole, &[], work));
+            return self.record(said, changes, || files.apply(&whole, work));
         }
         self.record(said, changes, || {
             place.make_missing()?;

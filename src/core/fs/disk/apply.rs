@@ -5,7 +5,7 @@ use super::{Disk, is_gone, sweep};
 use crate::core::cancel::Work;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail;
-use crate::core::fs::{Place, PutMode, Skipped};
+use crate::core::fs::{Place, PutMode};
 use crate::core::path::WsPath;
 use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::Follow;
@@ -18,15 +18,14 @@ use std::collections::BTreeMap;
 /// of directories, deepest first, because a directory may be one that nobody may write in.
 pub(super) struct Apply<'a> {
     disk: &'a Disk,
-    keep: &'a [Skipped],
     work: &'a Work,
     /// Directories given a writable mode for the while, with the mode they get back.
     opened: BTreeMap<WsPath, u32>,
 }
 
 impl<'a> Apply<'a> {
-    pub(super) fn new(disk: &'a Disk, keep: &'a [Skipped], work: &'a Work) -> Self {
-        Apply { disk, keep, work, opened: BTreeMap::new() }
+    pub(super) fn new(disk: &'a Disk, work: &'a Work) -> Self {
+        Apply { disk, work, opened: BTreeMap::new() }
     }
 
     pub(super) fn run(mut self, changes: &[Change]) -> Result<()> {
@@ -52,7 +51,7 @@ impl<'a> Apply<'a> {
 
     /// Sets the mode of a directory; what took its place meanwhile has a mode of its own.
     fn give_mode(&self, path: &WsPath, mode: u32) -> Result<()> {
-        let place = self.disk.jail.place(path, Follow::No)?;
+        let place = self.place(path)?;
         match place.stat()? {
             Some(stat) if stat.kind == Kind::Directory => place.chmod(mode),
             _ => Ok(()),
@@ -68,7 +67,8 @@ impl<'a> Apply<'a> {
                 {
                     // Not if it is of the new kind already: an interrupted application is being finished.
                     let there = self.disk.jail.lookup(&change.path, Follow::No)?;
-                    there.is_some_and(|(_, stat)| (stat.kind == Kind::Directory) != (after.kind() == Kind::Directory))
+                    let here = there.filter(|(real, _)| *real == change.path);
+                    here.is_some_and(|(_, stat)| (stat.kind == Kind::Directory) != (after.kind() == Kind::Directory))
                 }
                 _ => false,
             };
@@ -112,12 +112,9 @@ impl<'a> Apply<'a> {
     }
 
     fn take_away(&mut self, path: &WsPath) -> Result<()> {
-        let kept = self.keep.iter().any(|skipped| skipped.path.starts_with(path));
         let result = self.at(path, &|place| match place.stat()? {
             None => Ok(()),
             Some(stat) if stat.kind == Kind::Directory => match place.remove_dir() {
-                // Holds something no checkpoint holds: it stays, and so does its directory.
-                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && kept => Ok(()),
                 // Temporary files of writers that died are nobody's.
                 Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
                     sweep(&place.open_dir()?)?;
@@ -168,7 +165,7 @@ impl<'a> Apply<'a> {
         let mut at = WsPath::root();
         for name in directory.names() {
             at = at.join(name);
-            let Ok(place) = self.disk.jail.place(&at, Follow::No) else { break };
+            let Ok(place) = self.place(&at) else { break };
             let Some(stat) = place.stat()? else { break };
             let mode = stat.mode & 0o777;
             if mode & 0o700 != 0o700 {

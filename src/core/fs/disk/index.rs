@@ -74,10 +74,7 @@ impl Index {
         let mut directories = HashMap::new();
         while !reader.0.is_empty() {
             let len = reader.u32()?;
-            let path = match reader.bytes(len)? {
-                b"" => WsPath::root(),
-                path => WsPath::stored(path).ok()?,
-            };
+            let path = WsPath::stored(reader.bytes(len)?).ok()?;
             let count = reader.u32()?;
             let mut files = Vec::with_capacity(usize::try_from(count).ok()?.min(1 << 20));
             for _ in 0..count {

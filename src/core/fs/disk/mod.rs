@@ -13,7 +13,7 @@ use crate::core::cancel::Work;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::{self, Flock};
 use crate::core::fs::jail::{self, Jail, Stat};
-use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, ResolverChoice, Skipped};
+use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, ResolverChoice};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::tree::Tree;
 use crate::core::tree::diff::Change;
@@ -179,8 +179,8 @@ impl FileSystem for Disk {
         Ok(Captured { tree, skipped, leftovers })
     }
 
-    fn apply(&self, changes: &[Change], keep: &[Skipped], work: &Work) -> Result<()> {
-        Apply::new(self, keep, work).run(changes)
+    fn apply(&self, changes: &[Change], work: &Work) -> Result<()> {
+        Apply::new(self, work).run(changes)
     }
 
     fn check_identity(&self) -> Result<()> {

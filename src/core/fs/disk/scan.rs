@@ -2,8 +2,7 @@
 //!
 //! Every directory is listed and every entry looked at; what the [`Index`] and the tree of the last scan
 //! know to be unchanged is not read, and makes nothing new: a directory in which nothing changed is the
-//! node it was. PERF: of a scan of 50,000 unchanged files, making new nodes only to find them equal was a
-//! quarter.
+//! node it was. PERF: before, a checkpoint after one change took 0.58 of git's time (`make bench`), since 0.39.
 
 use super::index::{Index, Indexed, StatKey};
 use super::{is_gone, key};

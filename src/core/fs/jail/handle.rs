@@ -302,7 +302,7 @@ impl Dir {
 
 /// Reads a directory to its end.
 pub(super) fn read_entries(fd: OwnedFd) -> rustix::io::Result<Vec<(Name, Option<Kind>)>> {
-    // PERF: `rustix::fs::Dir` allocates for each entry, which doubles what the copy to a `Name` costs.
+    // `rustix::fs::Dir` would allocate for each entry, and the `Name` does so again.
     let mut buffer = [const { MaybeUninit::uninit() }; 16 << 10];
     let mut raw = rustix::fs::RawDir::new(fd, &mut buffer);
     let mut entries = Vec::new();
