@@ -557,3 +557,39 @@ def test_patch_takes_empty_files_that_come_and_go(disk: Workspace, root: Path, t
         with disk.materialized(kept) as there:
             subprocess.run([patch_program, "-p1", "-s"], cwd=there, input=text.encode(), check=True)
             assert not (Path(there) / "gone").exists()
+
+
+def test_a_mode_seen_before_the_workspace_was_closed_is_seen_after(root: Path, tmp_path: Path) -> None:
+    (root / "f").write_text("x")
+    (root / "f").chmod(0o644)
+    time.sleep(0.1)
+    with opened(root, tmp_path / "store") as ws:
+        (root / "f").chmod(0o600)
+        time.sleep(0.1)
+        # What is looked at here is remembered, and in no checkpoint.
+        assert ws.status().paths == ("f",)
+    with opened(root, tmp_path / "store") as ws:
+        assert ws.status().paths == ("f",)
+        ws.checkpoint()
+        assert ws.at("baseline").stat("f").mode == 0o644
+        assert ws.at(ws.head).stat("f").mode == 0o600
+
+
+def test_what_is_in_the_way_of_a_recovery_stays_and_the_rest_is_done(root: Path, tmp_path: Path) -> None:
+    with opened(root, tmp_path / "store") as ws:
+        ws.write_text("from/a/1", "1")
+        ws.write_text("from/b/2", "2")
+        ws.copy("from", "to", recursive=True)
+        state = tmp_path / "store/hedgerow/workspaces" / ws.id
+    # As if the process had been killed in the copy: nobody said that it happened.
+    (state / "settled").write_bytes(bytes(16))
+    shutil.rmtree(root / "to/a")
+    (root / "other").mkdir()
+    (root / "other/1").write_text("precious")
+    (root / "to/a").symlink_to("../other")
+    (root / "to/b/2").unlink()
+    with opened(root, tmp_path / "store") as ws:
+        assert ws.read_text("to/b/2") == "2"
+        assert ws.read_text("other/1") == "precious"
+        assert ws.readlink("to/a") == "../other"
+        assert {record.status for record in ws.history()} == {"applied"}

@@ -185,8 +185,9 @@ impl Workspace {
             });
         }
         // What either capture left out is not known to be absent, so it is not removed for being so.
-        let kept: Vec<Skipped> = captured.skipped.iter().chain(&target.details.skipped).cloned().collect();
-        let unknown: HashSet<&WsPath> = kept.iter().map(|skipped| &skipped.path).collect();
+        let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
+        let mut unknown = left_out.clone();
+        unknown.extend(target.details.skipped.iter().map(|skipped| &skipped.path));
         let all = changes.len();
         changes.retain(|change| {
             let is_directory = matches!(change.before, Some(Entry::Directory { .. }));
@@ -195,7 +196,6 @@ impl Workspace {
         });
         let files = self.files();
         // What was left out may be what is wanted all the same.
-        let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
         changes.retain(|change| {
             !(is_within(&change.path, &left_out) && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
         });
@@ -214,19 +214,12 @@ impl Workspace {
         if !changes.is_empty() {
             changing.record(&said, changes.clone(), || files.apply(&changes, work))?;
         }
-        let mut skipped = kept;
-        skipped.retain(|skipped| {
-            !matches!(files.lookup(&skipped.path, Follow::No), Ok(None))
-                && !matches!(tree.get(&skipped.path), Ok(Some(Entry::File { .. } | Entry::Symlink { .. })))
-        });
-        skipped.sort_by(|a, b| a.path.cmp(&b.path));
-        skipped.dedup();
         let ignores = |change: &Change| change.path.name() == Some(b".gitignore");
         let after = if self.inner.ignore.reads_files() && changes.iter().any(ignores) {
             // Under other rules another part of what is there counts.
             changing.capture()
         } else {
-            Ok(Captured { tree, skipped, ..captured })
+            Ok(Captured { tree, ..captured })
         };
         let author = author.unwrap_or(DEFAULT_AUTHOR);
         let label = label.map(ToOwned::to_owned);

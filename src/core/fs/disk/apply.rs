@@ -177,3 +177,31 @@ impl<'a> Apply<'a> {
         Ok(opened)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fs::{FileSystem, ResolverChoice};
+    use crate::core::tree::ignore::IgnoreRules;
+
+    /// A link put where a directory was, between the moment changes were listed and the moment they are made.
+    #[test]
+    fn a_link_in_the_place_of_a_directory_is_not_followed() {
+        for resolver in [ResolverChoice::Auto, ResolverChoice::Walk] {
+            let place = tempfile::tempdir().unwrap();
+            let root = place.path();
+            std::fs::create_dir(root.join("other")).unwrap();
+            std::fs::write(root.join("other/x"), "precious").unwrap();
+            std::os::unix::fs::symlink("other", root.join("d")).unwrap();
+            let disk = Disk::open(root, resolver, false, IgnoreRules::none()).unwrap();
+            let path = WsPath::new("d/x").unwrap();
+            let file = || Some(Entry::file(b"old", 0o644));
+            let change = |before, after| Change { path: path.clone(), source: None, before, after };
+            let error = disk.apply(&[change(None, file())], &Work::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotADirectory);
+            // To be taken away there is nothing.
+            disk.apply(&[change(file(), None)], &Work::default()).unwrap();
+            assert_eq!(std::fs::read(root.join("other/x")).unwrap(), b"precious");
+        }
+    }
+}

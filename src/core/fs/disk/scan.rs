@@ -383,3 +383,33 @@ fn is_unchanged(old: &Tree, entries: &[(Name, Entry)]) -> bool {
             old_name == name && unchanged(Some(old), Some(entry)).unwrap_or(false)
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[&str]) -> Entry {
+        let named = |name: &&str| (Name::new(name.as_bytes()).unwrap(), Entry::file(b"x", 0o644));
+        Entry::Directory { tree: Tree::from_entries(files.iter().map(named).collect()), mode: 0o755 }
+    }
+
+    #[test]
+    fn a_directory_is_its_old_node_with_other_subdirectories() {
+        let name = |name: &str| Name::new(name.as_bytes()).unwrap();
+        let entries = [("a", directory(&["x"])), ("b", directory(&["y"])), ("f", Entry::file(b"f", 0o644))];
+        let old = Tree::from_entries(entries.iter().map(|(at, entry)| (name(at), entry.clone())).collect());
+        let same = || [(name("a"), Some(entries[0].1.clone())), (name("b"), Some(entries[1].1.clone()))];
+        assert!(with_below(&old, same().into_iter()).unwrap().is_same(&old));
+
+        let [a, mut b] = same();
+        b.1 = None; // gone while the scan went on
+        let less = with_below(&old, [a.clone(), b].into_iter()).unwrap();
+        assert_eq!(less.entries().unwrap().keys().cloned().collect::<Vec<_>>(), [name("a"), name("f")]);
+
+        let other = (name("b"), Some(directory(&["z"])));
+        let changed = with_below(&old, [a, other].into_iter()).unwrap();
+        assert!(!changed.is_same(&old));
+        assert!(changed.get(&WsPath::new("b/z").unwrap()).unwrap().is_some());
+        assert!(changed.get(&WsPath::new("f").unwrap()).unwrap().is_some());
+    }
+}
