@@ -255,7 +255,9 @@ enum Base {
     Many,
     /// As `Used`, and then everything different; the last of it is in a checkpoint.
     Far,
-    /// As `Far`, and more that is in none.
+    /// As `Far`, and more of ours that is in none.
+    FarUnsaved,
+    /// As `FarUnsaved`, and something of somebody else's.
     FarDirty,
     /// As `FarDirty`, killed in the middle of going back.
     Broken,
@@ -311,6 +313,10 @@ fn prepare(place: &Path, base: Base) {
         return;
     }
     ws.write(b"unsaved.txt", b"unsaved\n", write, &work).unwrap();
+    ws.remove(b"tree", true, false, None, &work).unwrap();
+    if base == Base::FarUnsaved {
+        return;
+    }
     put(place, "a.txt", b"fourth\n", 0o600);
     if base == Base::FarDirty {
         return;
@@ -440,6 +446,13 @@ fn cases() -> Vec<Case> {
             from: "op",
             decides: Both,
             act: |ws, work| ws.rollback("one", Some(&[b"dir", b"tree/in", b"a.txt"]), None, None, work).map(drop),
+        },
+        Case {
+            name: "undo_writer",
+            base: Base::FarUnsaved,
+            from: "op",
+            decides: Decides::Tree,
+            act: |ws, work| ws.undo_writer(ws.head(work)?.id, "tess", work),
         },
         Case {
             name: "prune_history",
@@ -1155,7 +1168,7 @@ macro_rules! sweeps {
 sweeps! {
     write_over write_new append edit create mkdir copy_file copy_tree move_over move_dir remove_tree remove_file
     chmod chmod_dir symlink hardlink first_write checkpoint_few checkpoint_many checkpoint_first checkpoint_named
-    rollback rollback_saved rollback_paths prune_history open_first open_again recover
+    rollback rollback_saved rollback_paths undo_writer prune_history open_first open_again recover
 }
 
 // ---------------------------------------------------------------------------------------------------

@@ -265,6 +265,18 @@ class AsyncWorkspace:
         """Return a handle whose changes carry `author`, as [`attributed`][hedgerow.Workspace.attributed] does."""
         return self._wrap(self._native, author, False)
 
+    def writer(
+        self, author: str, *, label: str | None = None, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Self]:
+        """Be the only writer for a while, as [`writer`][hedgerow.Workspace.writer] does, for `async with`.
+
+        A task cancelled inside takes its changes back before it gives up the lease; one cancelled while it waits
+        leaves the line.
+        """
+        from ._lease import WriterLease
+
+        return WriterLease(self.attributed(author), author, label, timeout)
+
     def materialized(self, ref: Ref | None = None) -> AbstractAsyncContextManager[Path]:
         """Give a real directory as [`materialized`][hedgerow.Workspace.materialized] does, for `async with`."""
         from ._materialized import Materialized

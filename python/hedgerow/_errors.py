@@ -24,6 +24,7 @@ imperative hint for an agent. Most also derive from the builtin a Python program
     ├── LimitError                                file-too-large too-many-entries root-too-large
     │   └── QuotaError (OSError)                  quota-exceeded
     ├── LockTimeoutError (TimeoutError)           lock-timeout operation-timeout
+    ├── DeadlockError (RuntimeError)              would-deadlock
     ├── ClosedError (ValueError)                  workspace-closed used-after-fork cancelled
     ├── StoreError                                store-corrupt store-version git-failed
     ├── NotSupportedError (OSError)               not-supported
@@ -91,6 +92,7 @@ class ErrorKind(StrEnum):
     QUOTA_EXCEEDED = "quota-exceeded"
     ROOT_TOO_LARGE = "root-too-large"
     LOCK_TIMEOUT = "lock-timeout"
+    WOULD_DEADLOCK = "would-deadlock"
     OPERATION_TIMEOUT = "operation-timeout"
     PATH_RACE = "path-race"
     ROOT_REPLACED = "root-replaced"
@@ -244,6 +246,10 @@ class LockTimeoutError(_SystemError, TimeoutError):
     """Somebody else holds the lock, or the operation took too long."""
 
 
+class DeadlockError(WorkspaceError, RuntimeError):
+    """Waiting would never end: whoever waits holds what he waits for."""
+
+
 class ClosedError(WorkspaceError, ValueError):
     """The workspace is closed, or belongs to the process this one was forked from."""
 
@@ -328,6 +334,7 @@ _CLASSES: dict[str, type[WorkspaceError]] = {
     "root-too-large": LimitError,
     "lock-timeout": LockTimeoutError,
     "operation-timeout": LockTimeoutError,
+    "would-deadlock": DeadlockError,
     "path-race": ConflictError,
     "root-replaced": ConflictError,
     "workspace-closed": ClosedError,

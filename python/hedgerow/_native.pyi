@@ -35,6 +35,15 @@ class Later:
     def progress(self) -> tuple[int, int, int]: ...
 
 @final
+class Turn:
+    """A place in the line for the writer lease; giving it up is `leave`."""
+
+    @property
+    def has_come(self) -> bool: ...
+    def leave(self) -> None: ...
+    def timed_out(self) -> BaseException | None: ...
+
+@final
 class Reader:
     """An open file, read from front to back."""
 
@@ -124,6 +133,10 @@ class Workspace:
     def resolve(self, ref: str, *, later: Later | None = None) -> dict[str, Any]: ...
     # a None: the head; b None: the present state
     def diff(self, a: str | None, b: str | None, *, path: _Path | None = None, progress: _Progress = None, later: Later | None = None) -> Diff: ...
+    # wake() is called from any thread when the turn has come, unless it has come at once
+    def stand_in_line(self, author: str, thread: int, task: int | None, blocks: bool, wake: Callable[[], object]) -> Turn: ...
+    def begin_writer(self, *, later: Later | None = None) -> str: ...  # id of the checkpoint it starts from
+    def undo_writer(self, start: str, *, author: str, later: Later | None = None) -> None: ...
     def rollback(
         self, ref: str, *, paths: list[str] | None, label: str | None, author: str | None, progress: _Progress = None, later: Later | None = None,
     ) -> dict[str, Any]: ...  # {checkpoint, saved: checkpoint|None, target, changes: [...]}

@@ -355,6 +355,52 @@ class Workspace:
         """
         return self._wrap(self._native, author, False)
 
+    def writer(
+        self, author: str, *, label: str | None = None, timeout: float | None = None
+    ) -> AbstractContextManager[Self]:
+        r"""Be the only writer for a while, and leave one checkpoint or nothing.
+
+        Inside the `with` block the changes of the handle it yields carry `author`. A block that ends well becomes one
+        checkpoint under that name, taken before the next writer begins. One that ends with an exception, Ctrl-C
+        included, takes back whatever changed since it began, whoever changed it, and makes no checkpoint; what was
+        there stays in the records (`history`, `record_diff`). What was unsaved before is checkpointed first, so that
+        it is neither put down to this writer nor lost with it.
+
+        Writers of one open workspace are served one at a time in the order they came, threads and tasks alike.
+        Single calls need no lease, do not wait for one, and are atomic without it.
+
+        Args:
+            author: Who writes.
+            label: A name for the checkpoint.
+            timeout: Seconds to wait for the writers before; `None` waits as long as it takes.
+
+        Returns:
+            A context manager that yields a handle of this workspace.
+
+        Raises:
+            LockTimeoutError: Another writer is still at work (`lock-timeout`).
+            DeadlockError: This thread or task holds the lease, or the loop that would have to give it up would be
+                blocked (`would-deadlock`).
+            ReadOnlyError: This handle can only read (`read-only-workspace`).
+
+        Example:
+            >>> ws = Workspace.memory()
+            >>> with ws.writer("coder") as coder:
+            ...     _ = coder.write_text("a.py", "x = 1\n")
+            >>> ws.head.author
+            'coder'
+            >>> with ws.writer("tester") as tester:
+            ...     _ = tester.write_text("a.py", "broken")
+            ...     raise ValueError("the tests fail")
+            Traceback (most recent call last):
+            ValueError: the tests fail
+            >>> ws.read_text("a.py"), ws.head.author
+            ('x = 1\n', 'coder')
+        """
+        from ._lease import WriterLease
+
+        return WriterLease(self.attributed(author), author, label, timeout)
+
     def at(self, ref: Ref) -> Self:
         """Open the state of a checkpoint as a workspace that can only be read.
 

@@ -9,6 +9,7 @@
 mod call;
 mod convert;
 mod diff;
+mod lease;
 mod reader;
 mod workspace;
 
@@ -26,6 +27,8 @@ mod _native {
     use super::call::Later;
     #[pymodule_export]
     use super::diff::PyDiff;
+    #[pymodule_export]
+    use super::lease::PyTurn;
     #[pymodule_export]
     use super::reader::PyReader;
     #[pymodule_export]

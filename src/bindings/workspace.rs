@@ -6,6 +6,7 @@ use super::convert::{
     to_py_err,
 };
 use super::diff::{PlainChange, PyDiff, plain_changes};
+use super::lease::PyTurn;
 use super::reader::PyReader;
 use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
@@ -18,7 +19,7 @@ use crate::core::tree::diff::{Change, expand};
 use crate::core::tree::ignore::IgnoreRules;
 use crate::core::tree::{Entry, Kind};
 use crate::core::workspace::{
-    EditOptions, OpenOptions, Options, SearchOptions, Track, TransferOptions, Workspace, WriteOptions,
+    Asker, EditOptions, OpenOptions, Options, SearchOptions, Track, TransferOptions, Workspace, WriteOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -905,6 +906,38 @@ impl PyWorkspace {
                 Ok(plain)
             },
         )
+    }
+
+    /// Stands in line; `wake` is called when the turn has come, unless it has come at once.
+    fn stand_in_line(
+        &self,
+        py: Python<'_>,
+        author: TextArg,
+        thread: u64,
+        task: Option<u64>,
+        blocks: bool,
+        wake: Py<PyAny>,
+    ) -> PyResult<PyTurn> {
+        let wake = super::lease::wake(wake);
+        let turn = self.core.stand_in_line(Asker { thread, task, blocks }, &author, wake);
+        turn.map(PyTurn::new).map_err(|error| to_py_err(py, &error))
+    }
+
+    #[pyo3(signature = (*, later=None))]
+    fn begin_writer(&self, py: Python<'_>, later: Option<Py<Later>>) -> PyResult<Py<PyAny>> {
+        self.call(py, self.changing(later), Workspace::begin_writer, |py, start| plain(py, &start))
+    }
+
+    #[pyo3(signature = (start, *, author, later=None))]
+    fn undo_writer(
+        &self,
+        py: Python<'_>,
+        start: TextArg,
+        author: TextArg,
+        later: Option<Py<Later>>,
+    ) -> PyResult<Py<PyAny>> {
+        let undo = move |core: &Workspace, work: &Work| core.undo_writer(start.parse()?, &author, work);
+        self.call(py, self.changing(later), undo, nothing)
     }
 
     #[pyo3(signature = (*, after, limit, path, author, later=None))]

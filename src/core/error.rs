@@ -109,6 +109,8 @@ kinds! {
     RootTooLarge = "root-too-large", "Open a project directory, or pass allow_large=True.";
     /// Somebody else holds the lock.
     LockTimeout = "lock-timeout", "Another process is changing this workspace; retry in a moment.";
+    /// Waiting for oneself.
+    WouldDeadlock = "would-deadlock", "Use the handle of the lease that is held, or end it first.";
     /// The operation took too long.
     OperationTimeout = "operation-timeout", "Narrow the work and retry.";
     /// The path was changed by somebody else at the same moment, again and again.

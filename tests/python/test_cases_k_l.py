@@ -719,3 +719,37 @@ def test_case_m05_store_is_outside_the_tree(disk: Workspace, root: Path) -> None
     disk.checkpoint()
     assert os.listdir(root) == ["f"]
     assert stat.S_ISDIR(root.stat().st_mode)
+
+
+def test_case_l12_without_a_file_handle_left_nothing_breaks_for_later(tmp_path: Path) -> None:
+    root, store = tmp_path / "root", tmp_path / "store"
+    root.mkdir()
+    python(
+        """
+        import os, resource, sys, hedgerow
+        root, store = sys.argv[1:]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        errors = 0
+        for spare in range(40):
+            with hedgerow.Workspace.open(root, store=store, id="w") as ws:
+                open(os.path.join(root, "theirs"), "w").write("x" * spare)
+                used = len(os.listdir("/proc/self/fd")) - 1
+                resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, hard))
+                for call in (ws.checkpoint, lambda: ws.write_text("ours", "y" * spare), lambda: ws.rollback("baseline")):
+                    try:
+                        call()
+                    except hedgerow.WorkspaceError as error:
+                        assert error.kind == "io-error", error
+                        errors += 1
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                ws.write_text("ours", f"{spare}")
+                ws.checkpoint(f"after {spare}")
+                assert ws.at(f"after {spare}").read_text("ours") == str(spare)
+        assert 0 < errors < 120, errors
+        left = [directory for directory, _, _ in os.walk(store) if os.path.basename(os.path.dirname(directory)) == "tmp"]
+        assert len(left) <= 1, len(left)
+        """,
+        root,
+        store,
+    )
+    fsck(store)

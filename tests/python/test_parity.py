@@ -12,7 +12,7 @@ import hedgerow
 from hedgerow import AsyncWorkspace, Workspace
 
 # Nothing to wait for: they only make another handle, or an object that does the waiting itself.
-PLAIN = {"memory", "read_only", "attributed", "materialized", "tools", "iter_bytes"}
+PLAIN = {"memory", "read_only", "attributed", "writer", "materialized", "tools", "iter_bytes"}
 PROPERTIES = {"id", "author", "root", "store", "is_read_only", "is_closed", "features"}
 
 

@@ -22,7 +22,7 @@ import pytest
 
 import hedgerow
 from case_support import fsck, git, opened, picture, plain_environment, python
-from hedgerow import Effect, Kind, Record, RecordStatus, Workspace
+from hedgerow import CheckpointNotFoundError, Effect, Kind, Record, RecordStatus, Workspace
 
 
 @pytest.fixture
@@ -1271,3 +1271,21 @@ def test_pruned_history_keeps_its_newest_record_and_its_numbers(disk: Workspace)
     assert [record.sequence for record in disk.history()] == [5]
     disk.write_text("a", "6")
     assert [record.sequence for record in disk.history()] == [5, 6]
+
+
+@pytest.mark.row("S59")
+def test_a_rollback_goes_to_checkpoints_of_its_own_workspace_only(tmp_path: Path) -> None:
+    with (
+        Workspace.memory(store=tmp_path / "store", id="one") as one,
+        Workspace.memory(store=tmp_path / "store", id="two") as two,
+    ):
+        one.write_text("a.txt", "of one")
+        theirs = one.checkpoint("theirs", author="ann")
+        two.write_text("b.txt", "of two")
+        for ref in (theirs, theirs.id, theirs.id[:10], "theirs", "ann"):
+            with pytest.raises(CheckpointNotFoundError):
+                two.rollback(ref)
+            with pytest.raises(CheckpointNotFoundError):
+                two.at(ref)
+        assert two.read_text("b.txt") == "of two"
+        assert not two.exists("a.txt")

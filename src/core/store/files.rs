@@ -301,7 +301,14 @@ impl Scratch {
             }
             // A sweep by another process may come between making and locking it; then the lock is
             // taken or the directory gone, and the next name is tried.
-            let Ok(Some(dir)) = parent.try_sub(&name) else { continue };
+            let dir = match parent.try_sub(&name) {
+                Ok(Some(dir)) => dir,
+                Ok(None) => continue,
+                Err(error) => {
+                    parent.remove_dir(&name);
+                    return Err(error);
+                }
+            };
             // Any other error: without locks nothing can be swept either, see `sweep`.
             let taken = rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             if taken || !parent.exists(&name) {

@@ -46,6 +46,8 @@ pub enum MutationKind {
     Import,
     /// The tree went back to a checkpoint.
     Rollback,
+    /// What a failed writer did was undone.
+    Undo,
     /// A change made behind our back, found at a capture.
     External,
 }
@@ -77,7 +79,7 @@ pub struct Record {
     pub source: Option<WsPath>,
     /// The link that was named, if a file was written through one; the change is that of the file.
     pub through: Option<WsPath>,
-    /// The checkpoint a rollback went to.
+    /// The checkpoint a rollback or an undo went to.
     pub checkpoint: Option<ObjectId>,
     /// What the checkpoint a rollback ends in is to be called.
     pub label: Option<String>,

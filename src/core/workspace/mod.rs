@@ -11,11 +11,13 @@
 mod archive;
 mod changing;
 mod expected;
+mod lease;
 mod lineage;
 mod past;
 mod reads;
 mod writes;
 
+pub use lease::{Asker, Turn, Wake};
 pub use lineage::{BlameLine, LogEntry, Visit};
 pub use past::{DiffResult, Patch, Rollback};
 pub use reads::{GlobResult, Match, SearchOptions, SearchResult, SkippedFile, StatResult, Summary, View};
@@ -139,6 +141,8 @@ struct Inner {
     max_diff_bytes: Option<u64>,
     ignore: IgnoreRules,
     closed: AtomicBool,
+    /// Who holds and who wants the writer lease.
+    line: Arc<lease::Line>,
     /// A change failed half way and could not be taken back: whoever comes next finishes it.
     in_doubt: AtomicBool,
 }
@@ -246,6 +250,7 @@ impl Workspace {
                 max_diff_bytes: options.max_diff_bytes,
                 ignore: options.ignore,
                 closed: AtomicBool::new(false),
+                line: Arc::default(),
                 in_doubt: AtomicBool::new(false),
             }),
             access: Access::Write,

@@ -33,6 +33,13 @@ pub struct Rollback {
     pub changes: Vec<Change>,
 }
 
+/// How to get from the present state to a checkpoint.
+pub(super) struct Way {
+    pub(super) changes: Vec<Change>,
+    /// What will be there then, which may be less than was asked for.
+    pub(super) tree: Tree,
+}
+
 /// Two trees and what differs.
 #[derive(Debug, Clone)]
 pub struct DiffResult {
@@ -125,9 +132,7 @@ impl Workspace {
         let mut changing = self.with_baseline(work)?;
         let old = match a {
             Some(reference) => find(&mut changing, reference)?,
-            None => {
-                changing.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))?
-            }
+            None => changing.head()?,
         };
         let old = changing.past.tree(&old)?;
         let new = match b {
@@ -165,52 +170,10 @@ impl Workspace {
         changing.ensure_baseline()?;
         let target = find(&mut changing, reference)?;
         let captured = changing.capture()?;
-        let target_tree = changing.past.tree(&target)?;
-        let mut changes = diff(&captured.tree, &target_tree)?;
-        if let Some(paths) = &paths {
-            for path in paths {
-                if captured.tree.get(path)?.is_none() && target_tree.get(path)?.is_none() {
-                    return Err(Error::new(
-                        ErrorKind::FileNotFound,
-                        "neither the present state nor the checkpoint holds this path",
-                    )
-                    .at(path));
-                }
-            }
-            changes.retain(|change| {
-                // A directory on the way to a wanted path has to come with it, whatever stands there now.
-                let comes = matches!(change.after, Some(Entry::Directory { .. }))
-                    && !matches!(change.before, Some(Entry::Directory { .. }));
-                paths.iter().any(|path| change.path.starts_with(path) || (comes && path.starts_with(&change.path)))
-            });
-        }
-        // What either capture left out is not known to be absent, so it is not removed for being so.
-        let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
-        let mut unknown = left_out.clone();
-        unknown.extend(target.details.skipped.iter().map(|skipped| &skipped.path));
-        let all = changes.len();
-        changes.retain(|change| {
-            let is_directory = matches!(change.before, Some(Entry::Directory { .. }));
-            let holds_unknown = || is_directory && unknown.iter().any(|path| path.starts_with(&change.path));
-            change.after.is_some() || !(is_within(&change.path, &unknown) || holds_unknown())
-        });
-        let files = self.files();
-        // What was left out may be what is wanted all the same.
-        changes.retain(|change| {
-            !(is_within(&change.path, &left_out) && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
-        });
-        files.check_apply(&changes, &captured.skipped)?;
-        for change in &changes {
-            work.check()?;
-            if let Some(Entry::File { content, .. }) = &change.after {
-                changing.past.verify(content, work).map_err(|error| error.at(&change.path))?;
-            }
-        }
-        // The checkpoint to come tells of what will be there, not of what was asked for.
-        let is_whole = paths.is_none() && changes.len() == all;
-        let tree = if is_whole { target_tree } else { patched(&captured.tree, &changes)? };
-        let saved = changing.save_unsaved(&captured)?;
+        let Way { changes, tree } = changing.way_to(&captured, &target, paths.as_deref())?;
+        let saved = changing.save_unsaved(&captured, "before rollback")?;
         let said = Said { checkpoint: Some(target.id), label, ..Said::new(MutationKind::Rollback, author) };
+        let files = self.files();
         if !changes.is_empty() {
             changing.record(&said, changes.clone(), || files.apply(&changes, work))?;
         }
@@ -401,14 +364,68 @@ impl Changing<'_> {
         self.commit(captured, &changes, CheckpointKind::Checkpoint, label, by, None)
     }
 
+    /// The newest checkpoint, as it was made: without the names it got later.
+    pub(super) fn head(&self) -> Result<Arc<Checkpoint>> {
+        self.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))
+    }
+
+    /// Finds what has to change to reach a checkpoint, all of it or only `paths`, and makes sure that it can:
+    /// nothing stands in the way, and every object needed is verified.
+    pub(super) fn way_to(&mut self, captured: &Captured, target: &Checkpoint, paths: Option<&[WsPath]>) -> Result<Way> {
+        let target_tree = self.past.tree(target)?;
+        let mut changes = diff(&captured.tree, &target_tree)?;
+        if let Some(paths) = paths {
+            for path in paths {
+                if captured.tree.get(path)?.is_none() && target_tree.get(path)?.is_none() {
+                    return Err(Error::new(
+                        ErrorKind::FileNotFound,
+                        "neither the present state nor the checkpoint holds this path",
+                    )
+                    .at(path));
+                }
+            }
+            changes.retain(|change| {
+                // A directory on the way to a wanted path has to come with it, whatever stands there now.
+                let comes = matches!(change.after, Some(Entry::Directory { .. }))
+                    && !matches!(change.before, Some(Entry::Directory { .. }));
+                paths.iter().any(|path| change.path.starts_with(path) || (comes && path.starts_with(&change.path)))
+            });
+        }
+        // What either capture left out is not known to be absent, so it is not removed for being so.
+        let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
+        let mut unknown = left_out.clone();
+        unknown.extend(target.details.skipped.iter().map(|skipped| &skipped.path));
+        let all = changes.len();
+        changes.retain(|change| {
+            let is_directory = matches!(change.before, Some(Entry::Directory { .. }));
+            let holds_unknown = || is_directory && unknown.iter().any(|path| path.starts_with(&change.path));
+            change.after.is_some() || !(is_within(&change.path, &unknown) || holds_unknown())
+        });
+        let files = self.workspace.files();
+        // What was left out may be what is wanted all the same.
+        changes.retain(|change| {
+            !(is_within(&change.path, &left_out) && stands(files, &change.path, change.after.as_ref()).unwrap_or(false))
+        });
+        files.check_apply(&changes, &captured.skipped)?;
+        for change in &changes {
+            self.work.check()?;
+            if let Some(Entry::File { content, .. }) = &change.after {
+                self.past.verify(content, self.work).map_err(|error| error.at(&change.path))?;
+            }
+        }
+        let is_whole = paths.is_none() && changes.len() == all;
+        let tree = if is_whole { target_tree } else { patched(&captured.tree, &changes)? };
+        Ok(Way { changes, tree })
+    }
+
     /// Checkpoints what no checkpoint holds yet.
-    fn save_unsaved(&mut self, captured: &Captured) -> Result<Option<Arc<Checkpoint>>> {
+    pub(super) fn save_unsaved(&mut self, captured: &Captured, label: &str) -> Result<Option<Arc<Checkpoint>>> {
         let changes = self.since_head(&captured.tree)?;
         self.record_external(captured)?;
         if changes.is_empty() {
             return Ok(None);
         }
-        let label = Some("before rollback".to_owned());
+        let label = Some(label.to_owned());
         self.commit(captured, &changes, CheckpointKind::Safety, label, DEFAULT_AUTHOR, None).map(Some)
     }
 
