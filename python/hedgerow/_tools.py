@@ -825,9 +825,10 @@ def _specifications() -> list[tuple[str, bool, str, dict[str, dict[str, Any]]]]:
             "edit_file",
             True,
             "Replace text in a file. Read the file first and copy `old` exactly, with its indentation; it must occur "
-            "exactly `count` times, so take enough lines to make it unique. `new` is inserted literally. The rest of "
-            "the file stays as it is, and a failed edit changes nothing. The answer is a diff. Errors: `old` was not "
-            "found (read the file again) or occurs more often (use a longer text, or set count).",
+            "exactly `count` times, so take enough lines to make it unique. `new` is inserted literally, with the line "
+            "ends of the place. The rest of the file stays as it is, and a failed edit changes nothing. The answer is a "
+            "diff. Errors: `old` was not found (read the file again) or occurs more often (use a longer text, or set "
+            "count).",
             {
                 "path": file,
                 "old": text("Text to replace, exactly as it stands in the file; may span lines."),

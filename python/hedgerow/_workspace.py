@@ -1155,9 +1155,10 @@ class Workspace:
     ) -> EditResult:
         r"""Replace exact text in one file.
 
-        The match is exact, including indentation; nothing is interpreted as a pattern, in `new` neither. Line ends
-        and bytes outside the match stay as they are. The file is replaced atomically: a reader sees the old text or
-        the new text, never a mix, and a failed edit changes nothing.
+        The match is exact, including indentation; nothing is interpreted as a pattern, in `new` neither. Bytes outside
+        the match stay as they are. Text whose line ends differ from those of the file is found too, and new lines get
+        the line ends of the place unless `old` or `new` holds a carriage return. The file is replaced atomically: a
+        reader sees the old text or the new text, never a mix, and a failed edit changes nothing.
 
         Args:
             path: File inside the workspace.

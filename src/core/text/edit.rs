@@ -9,8 +9,8 @@
 //! wins. Only if there is none, line endings are let go: tools that hide `\r` are common, and what they show
 //! must match too; the replacement then gets the ending the place uses. Replacement text is literal.
 //!
-//! One liberty is taken with an exact match: in a file whose lines all end in `\r\n`, new lines given as
-//! `\n` are written as `\r\n` when neither `old` nor `new` holds a `\r`. Who names `\r` gets what was named.
+//! One liberty is taken with an exact match: when neither `old` nor `new` holds a `\r`, new lines given as `\n`
+//! get the ending the place uses, that of the match or else of its line. Who names `\r` gets what was named.
 
 use crate::core::error::{Error, ErrorKind, Result};
 use encoding_rs::Encoding;
@@ -404,18 +404,7 @@ struct Hit {
 fn find(text: &str, old: &str, new: &str, count: Option<usize>) -> Result<Vec<Hit>> {
     let exact = places(text.as_bytes(), old.as_bytes(), count);
     if !exact.is_empty() {
-        let new = if !old.contains('\r') && !new.contains('\r') && new.contains('\n') && all_crlf(text) {
-            // The `\r` of a match that begins with `\n` stands before it.
-            let (first, rest) = match new.strip_prefix('\n') {
-                Some(rest) if old.starts_with('\n') => ("\n", rest),
-                _ => ("", new),
-            };
-            format!("{first}{}", rest.replace('\n', "\r\n"))
-        } else {
-            new.to_owned()
-        };
-        let hits = exact.into_iter().map(|at| Hit { range: at..at + old.len(), new: new.clone() }).collect();
-        return counted(text, hits, count);
+        return counted(text, exact_hits(text, old, new, exact), count);
     }
     for lone in [false, true] {
         let hits = find_any_ending(text, old, new, count, lone);
@@ -469,13 +458,40 @@ fn first_line(text: &str, hits: &[Hit]) -> usize {
     hits.first().map_or(1, |hit| 1 + newlines(&text[..hit.range.start]))
 }
 
-fn all_crlf(text: &str) -> bool {
+/// Makes the hits of exact places, given in rising order. New lines get the ending of the place, unless `\r` is named.
+fn exact_hits(text: &str, old: &str, new: &str, places: Vec<usize>) -> Vec<Hit> {
     let bytes = text.as_bytes();
-    let mut any = false;
-    memchr::memchr_iter(b'\n', bytes).all(|at| {
-        any = true;
-        at > 0 && bytes[at - 1] == b'\r'
-    }) && any
+    let is_named = old.contains('\r') || new.contains('\r') || !new.contains('\n');
+    let ending_at = |at: usize| if at > 0 && bytes[at - 1] == b'\r' { "\r\n" } else { "\n" };
+    // A file without `\n` has at most lone `\r`.
+    let last = memchr::memrchr(b'\n', bytes).map_or_else(|| dominant_ending(text).unwrap_or("\n"), ending_at);
+    let mut next = memchr::memchr(b'\n', bytes);
+    let mut hits = Vec::with_capacity(places.len());
+    for at in places {
+        let range = at..at + old.len();
+        if is_named {
+            hits.push(Hit { range, new: new.to_owned() });
+            continue;
+        }
+        if next.is_some_and(|next| next < range.end) {
+            next = memchr::memchr(b'\n', &bytes[range.end..]).map(|after| range.end + after);
+        }
+        // The `\r` of a match that begins with `\n` stands before it.
+        let is_cut = old.starts_with('\n') && ending_at(at) == "\r\n";
+        let ending = if old[usize::from(is_cut)..].contains('\n') {
+            "\n"
+        } else if is_cut {
+            "\r\n"
+        } else {
+            next.map_or(last, ending_at)
+        };
+        let (first, rest) = match new.strip_prefix('\n') {
+            Some(rest) if is_cut => ("\n", rest),
+            _ => ("", new),
+        };
+        hits.push(Hit { range, new: format!("{first}{}", rest.replace('\n', ending)) });
+    }
+    hits
 }
 
 /// Finds `old` with every line ending taken as the same: `\r\n` and `\n`, and `\r` alone too if `lone`.
@@ -920,7 +936,6 @@ mod tests {
         assert_eq!(edited(b"\xef\xbb\xbfa\r\nb\r\n", "b", "c"), b"\xef\xbb\xbfa\r\nc\r\n");
         assert_eq!(edited(b"\xef\xbb\xbfa\r\nb\r\n", "a", "x\ny"), b"\xef\xbb\xbfx\r\ny\r\nb\r\n");
         assert_eq!(edited(b"a\r\nb", "\nb", "\nc\nd"), b"a\r\nc\r\nd");
-        assert_eq!(edited(b"a\r\nb\n", "a", "x\ny"), b"x\ny\r\nb\n");
         assert_eq!(edit(b"a\r\nb\r\n", "\r\n", "\n", None).unwrap().bytes, b"a\nb\n");
         assert_eq!(edited(b"\xef\xbb\xbfab", "\u{feff}a", "\u{feff}c"), b"\xef\xbb\xbfcb");
     }
@@ -932,6 +947,40 @@ mod tests {
         assert_eq!(edited(b"a\nb\n", "a\r\nb", "c\r\nd"), b"c\nd\n");
         assert_eq!(edited(b"a\rb\r", "a\nb", "c\nd"), b"c\rd\r");
         assert_eq!(edited(b"a\r\nb\nc", "a\nb\nc", "1\n2\n3"), b"1\r\n2\r\n3");
+    }
+
+    #[test]
+    fn new_lines_end_as_those_around_the_match() {
+        for (file, old, new, expected) in [
+            // The line the match ends in.
+            (&b"a\r\nb\nc\n"[..], "a", "x\ny", &b"x\r\ny\r\nb\nc\n"[..]),
+            (b"a\r\nb\r\nc\n", "c", "x\ny", b"a\r\nb\r\nx\ny\n"),
+            // The one before, where it has no end.
+            (b"a\nb\r\nc", "c", "x\ny\n", b"a\nb\r\nx\r\ny\r\n"),
+            (b"a\r\nb\r\nc\nd", "d", "x\ny", b"a\r\nb\r\nc\nx\ny"),
+            // The match itself.
+            (b"a\nb\nc\r\nd\r\n", "a\nb", "a\nx\nb", b"a\nx\nb\nc\r\nd\r\n"),
+            (b"a\nb\r\nc\r\n", "a\n", "a\nx\n", b"a\nx\nb\r\nc\r\n"),
+            (b"a\nb\nc\r\nd\r\ne\n", "c\nd", "c\nx\nd", b"a\nb\nc\r\nx\r\nd\r\ne\n"),
+            (b"a\r\nb\n", "\nb", "\nx\ny", b"a\r\nx\r\ny\n"),
+            (b"a\r\nb\n", "\nb\n", "\nx\ny\n", b"a\r\nx\ny\n"),
+            // Who names `\r` gets what was named.
+            (b"a\r\nb\n", "b", "x\r\ny", b"a\r\nx\r\ny\n"),
+            (b"a\r\nb\n", "a\r\n", "a\nx\r\n", b"a\nx\r\nb\n"),
+            // A `\r` alone ends lines only where nothing else does.
+            (b"10%\r20%\n", "10%", "x\ny", b"x\ny\r20%\n"),
+            (b"a\rb\r", "b", "x\ny", b"a\rx\ry\r"),
+            (b"a", "a", "x\ny", b"x\ny"),
+        ] {
+            let have = edited(file, old, new);
+            assert_eq!(have, expected, "{:?} {old:?}: {:?}", file.escape_ascii(), have.escape_ascii());
+        }
+        let all = edit(b"a\r\nb a\na\r\na", "a", "x\ny", None).unwrap();
+        assert_eq!(all.bytes, b"x\r\ny\r\nb x\ny\nx\r\ny\r\nx\r\ny");
+        let long = "a ".repeat(300_000);
+        let start = Instant::now();
+        assert_eq!(edit(long.as_bytes(), "a", "x\ny", None).unwrap().replaced, 300_000);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 
     #[test]
