@@ -486,6 +486,7 @@ class _Toolbox:
             create_only=False,
             if_hash=None,
             author=self.author,
+            keep_encoding=True,
         )
         return f"Written {written} bytes to {_shown(path)}"
 
@@ -809,8 +810,9 @@ def _specifications() -> list[tuple[str, bool, str, dict[str, dict[str, Any]]]]:
             "write_file",
             True,
             "Write a whole file: create it, or replace everything it held. Missing directories are made. Use "
-            "edit_file to change a part of a file. The content may have at most {write_limit} as UTF-8. Errors: the "
-            "path leaves the workspace, is a directory, or is protected; nothing is written then.",
+            "edit_file to change a part of a file. A byte order mark of the old file, and UTF-16 with one, stay. The "
+            "content may have at most {write_limit} as UTF-8. Errors: the path leaves the workspace, is a directory, "
+            "or is protected; nothing is written then.",
             {"path": file, "content": text("The whole new content of the file.")},
         ),
         (

@@ -606,7 +606,7 @@ impl PyWorkspace {
         )
     }
 
-    #[pyo3(signature = (path, text, *, parents, create_only, if_hash, author, later=None))]
+    #[pyo3(signature = (path, text, *, parents, create_only, if_hash, author, keep_encoding=false, later=None))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of the Python method, one by one")]
     fn write_text(
         &self,
@@ -617,6 +617,7 @@ impl PyWorkspace {
         create_only: bool,
         if_hash: Option<String>,
         author: Option<TextArg>,
+        keep_encoding: bool,
         later: Option<Py<Later>>,
     ) -> PyResult<Py<PyAny>> {
         self.call(
@@ -625,7 +626,11 @@ impl PyWorkspace {
             move |core, work| {
                 let if_hash = parse_id(if_hash.as_deref())?;
                 let options = WriteOptions { parents, create_only, if_hash, author: author.as_deref() };
-                core.write(&path.0, text.as_bytes(), options, work)
+                if keep_encoding {
+                    core.write_shown(&path.0, &text, options, work)
+                } else {
+                    core.write(&path.0, text.as_bytes(), options, work)
+                }
             },
             number,
         )

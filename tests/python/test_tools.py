@@ -326,6 +326,32 @@ def test_write_file_makes_directories_and_counts_bytes(any_ws: Workspace, run: A
     assert run(named(any_ws)["write_file"], path="/d//e/./x.txt", content="") == "Written 0 bytes to d/e/x.txt"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-le", "utf-16-be"])
+def test_write_file_keeps_the_encoding_that_stands_there(any_ws: Workspace, run: Any, encoding: str) -> None:
+    mark = b"" if encoding == "utf-8-sig" else "\ufeff".encode(encoding)
+    tools = named(any_ws)
+    any_ws.write_bytes("a", mark + "old\r\n".encode(encoding))
+    any_ws.symlink("link", "a")
+    for path, text in (("a", "näw 🦔\n"), ("link", "two\r\n"), ("a", "")):
+        data = mark + text.encode(encoding)
+        assert run(tools["write_file"], path=path, content=text) == f"Written {len(data)} bytes to {path}"
+        assert any_ws.read_bytes("a") == data
+        assert run(tools["read_file"], path="a") == (text or "(empty file)")
+    # Who writes the mark as well gets one, not two.
+    run(tools["write_file"], path="a", content="\ufeffx")
+    assert any_ws.read_bytes("a") == mark + "x".encode(encoding)
+    any_ws.write_text("a", "plain")
+    assert any_ws.read_bytes("a") == b"plain"
+
+
+def test_write_file_over_what_is_no_text_writes_utf8(any_ws: Workspace) -> None:
+    write = named(any_ws)["write_file"]
+    for data in (b"\x89PNG\0", b"caf\xe9\n", "\ufeffx".encode("utf-32-le"), b"\xff", b""):
+        any_ws.write_bytes("a", data)
+        assert write(path="a", content="é") == "Written 2 bytes to a"
+        assert any_ws.read_bytes("a") == "é".encode()
+
+
 @pytest.mark.row("B31")
 def test_write_limit_counts_bytes_and_names_itself(ws: Workspace) -> None:
     write = named(ws)["write_file"]

@@ -89,6 +89,15 @@ pub fn encode(text: &str, label: &str) -> Result<Vec<u8>> {
     }
 }
 
+/// Writes a whole text as the content that stands there holds its own: UTF-16 and a byte order mark stay. What is no
+/// text becomes UTF-8.
+pub fn encode_as(present: &[u8], text: &str) -> Vec<u8> {
+    let form = if is_binary_for_edit(present) { Form::Utf8 { bom: 0 } } else { Form::of(present) };
+    let mark = &present[..form.bom_len()];
+    let text = if mark.is_empty() { text } else { text.strip_prefix(BOM).unwrap_or(text) };
+    [mark, &form.encode(text)].concat()
+}
+
 /// Tells whether [`edit`] refuses a content as binary: a NUL near the beginning and no UTF-16 mark.
 pub fn is_binary_for_edit(content: &[u8]) -> bool {
     let utf16 = matches!(Form::of(content), Form::Utf16 { .. });

@@ -7,7 +7,7 @@ pub mod diff;
 pub mod edit;
 
 /// Bytes looked at for a NUL, as git does.
-const BINARY_PROBE: usize = 8000;
+pub const BINARY_PROBE: usize = 8000;
 
 /// Tells whether content is binary by git's rule: a NUL in the first 8000 bytes.
 pub fn is_binary(content: &[u8]) -> bool {

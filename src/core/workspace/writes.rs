@@ -109,6 +109,17 @@ impl Workspace {
         Ok(bytes.len() as u64)
     }
 
+    /// Writes a whole text in the encoding of the file that stands there, for who was shown it decoded.
+    pub fn write_shown(&self, path: &[u8], text: &str, options: WriteOptions<'_>, work: &Work) -> Result<u64> {
+        let kind = if options.create_only { MutationKind::Create } else { MutationKind::Write };
+        let (_, content) = self.rewrite(path, kind, options, work, |before, _| {
+            let head =
+                before.map(|present| present.read(0..text::BINARY_PROBE as u64)).transpose()?.unwrap_or_default();
+            Ok(Content::from_bytes(&text::edit::encode_as(&head, text)))
+        })?;
+        Ok(content.len())
+    }
+
     /// Adds bytes at the end of a file, making it if there is none.
     ///
     /// The file is replaced, as by every write: a second name of it keeps the old bytes.
