@@ -760,6 +760,9 @@ class Workspace:
     ) -> SearchResult:
         """Find lines by their text.
 
+        UTF-16 with a byte order mark is searched as the text it is; other files with a NUL byte near their beginning
+        are left out as `binary`.
+
         Args:
             pattern: Text to find, exactly; with `regex` a regular expression, matched in linear time (no
                 look-around and no back references).

@@ -184,6 +184,24 @@ def test_a_name_with_brackets_is_found_as_typed(any_ws: Workspace) -> None:
     assert named["glob_files"](pattern="app/[xyz]/page.tsx") == "No files match"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_search_reads_utf16_with_a_mark_as_it_is_shown(any_ws: Workspace, encoding: str) -> None:
+    text = "nä first\r\nsecond 🦔 nä\r\n好Ċ\n"
+    any_ws.write_bytes("f", ("\ufeff" + text).encode(encoding))
+    any_ws.write_bytes("without", text.encode(encoding))
+    any_ws.write_bytes("utf32", ("\ufeff" + text).encode("utf-32-le"))
+    found = any_ws.search("nä", context=1)
+    lines = text.split("\r\n")
+    assert [(match.path, match.line, match.text) for match in found.matches] == [("f", 1, lines[0]), ("f", 2, lines[1])]
+    assert [match.text.encode()[match.start : match.end].decode() for match in found.matches] == ["nä", "nä"]
+    assert found.matches[0].after == (lines[1],)
+    assert [(item.path, item.reason) for item in found.skipped] == [("utf32", "binary"), ("without", "binary")]
+    (match,) = any_ws.search("^second . ", regex=True).matches
+    # What a match shows can be edited.
+    any_ws.edit("f", match.text, "gone")
+    assert not any_ws.search("second").matches
+
+
 def test_a_pattern_of_search_may_start_at_the_root(any_ws: Workspace) -> None:
     any_ws.write_text("src/lib/a.ts", "needle")
     search = tools(any_ws)["search_files"]

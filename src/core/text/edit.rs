@@ -61,6 +61,13 @@ pub fn view(content: &[u8]) -> View<'_> {
     View { text, lossy, encoding: form.label(), bom: form.bom_len() > 0 }
 }
 
+/// Returns the text of UTF-16 with a byte order mark; `None` for anything else, told by its first two bytes.
+pub fn utf16_text(content: &[u8]) -> Option<String> {
+    let form = Form::of(content);
+    let is_text = matches!(form, Form::Utf16 { .. }) && !is_binary_for_edit(content);
+    is_text.then(|| form.decode(content).0.into_owned())
+}
+
 /// Returns the text of a content in a named encoding.
 ///
 /// # Errors

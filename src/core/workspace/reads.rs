@@ -573,7 +573,11 @@ impl Searcher<'_> {
             return Ok(());
         }
         // The mark at the beginning is none of the first line's text, here as in every other view of it.
-        let text = buffer.strip_prefix("\u{feff}".as_bytes()).unwrap_or(buffer);
+        let decoded = text::edit::utf16_text(buffer);
+        let text = match &decoded {
+            Some(decoded) => decoded.as_bytes(),
+            None => buffer.strip_prefix("\u{feff}".as_bytes()).unwrap_or(buffer),
+        };
         let mut found = Vec::new();
         let scan = self.matcher.find_lines(text, self.limits, self.work, |hit| {
             let shown = |line: &LineText<'_>| String::from_utf8_lossy(line.text).into_owned();
