@@ -1169,9 +1169,9 @@ class Workspace:
             new: Text to put in its place.
             count: Number of occurrences required and replaced; `None` replaces all (at least one).
             if_hash: Content id from an earlier read. If the file changed since, the edit is refused.
-            encoding: Encoding of a file that is not UTF-8, by the name Python or the web has for it. What is found is
-                read as browsers read it (`latin-1` as Windows-1252); `new` must be possible in Python's encoding of
-                that name too.
+            encoding: Encoding of a file that is not UTF-8, by the name Python or the web has for it. With one byte a
+                character what `read_text` shows can be `old`; multi-byte encodings are read as browsers read them.
+                `new` must be possible in Python's encoding of that name too.
             author: Who the change is recorded for; by default the author of this handle.
 
         Returns:

@@ -12,6 +12,7 @@
 //! One liberty is taken with an exact match: when neither `old` nor `new` holds a `\r`, new lines given as `\n`
 //! get the ending the place uses, that of the match or else of its line. Who names `\r` gets what was named.
 
+use super::legacy::Legacy;
 use crate::core::error::{Error, ErrorKind, Result};
 use encoding_rs::Encoding;
 use memchr::memmem;
@@ -79,7 +80,7 @@ pub fn view_encoded<'a>(content: &'a [u8], label: &str) -> Result<View<'a>> {
             Ok(View { text, lossy, encoding: form.label(), bom: form.bom_len() > 0 })
         }
         Named::Legacy(encoding) => {
-            let (text, lossy) = encoding.decode_without_bom_handling(content);
+            let (text, lossy) = encoding.decode(content);
             Ok(View { text, lossy, encoding: encoding.name(), bom: false })
         }
     }
@@ -92,7 +93,7 @@ pub fn view_encoded<'a>(content: &'a [u8], label: &str) -> Result<View<'a>> {
 pub fn encode(text: &str, label: &str) -> Result<Vec<u8>> {
     match find_encoding(label)? {
         Named::Unicode(form) => Ok(form.encode(text)),
-        Named::Legacy(encoding) => encode_legacy(text, encoding),
+        Named::Legacy(encoding) => encode_legacy(text, &encoding),
     }
 }
 
@@ -150,13 +151,13 @@ pub fn edit_encoded(content: &[u8], old: &str, new: &str, count: Option<usize>, 
         Error::new(ErrorKind::NotUtf8, what)
             .with_hint("Nothing was changed; edit the bytes, or name the right encoding.")
     };
-    let (text, malformed) = encoding.decode_without_bom_handling(content);
+    let (text, malformed) = encoding.decode(content);
     if malformed {
         return Err(refused(format!("the file is not valid {}", encoding.name())));
     }
     let found = find(&text, old, new, count)?;
     let cuts: Vec<usize> = found.iter().flat_map(|hit| [hit.range.start, hit.range.end]).collect();
-    let places = legacy_offsets(content, encoding, &cuts);
+    let places = encoding.offsets(content, &cuts);
     let mut bytes = Vec::with_capacity(content.len() + new.len());
     let mut expected = String::with_capacity(text.len() + new.len());
     let (mut at, mut text_at) = (0, 0);
@@ -165,7 +166,7 @@ pub fn edit_encoded(content: &[u8], old: &str, new: &str, count: Option<usize>, 
             return Err(refused("the match begins or ends inside a character of the file".to_owned()));
         };
         bytes.extend_from_slice(&content[at..start]);
-        bytes.extend(encode_legacy(&hit.new, encoding)?);
+        bytes.extend(encode_legacy(&hit.new, &encoding)?);
         expected.push_str(&text[text_at..hit.range.start]);
         expected.push_str(&hit.new);
         (at, text_at) = (end, hit.range.end);
@@ -173,7 +174,7 @@ pub fn edit_encoded(content: &[u8], old: &str, new: &str, count: Option<usize>, 
     bytes.extend_from_slice(&content[at..]);
     expected.push_str(&text[text_at..]);
     // An encoding with states (ISO-2022-JP) may read the untouched bytes differently behind the new ones.
-    let (now, malformed) = encoding.decode_without_bom_handling(&bytes);
+    let (now, malformed) = encoding.decode(&bytes);
     if malformed || now != expected {
         return Err(refused(format!("the change would alter what stands around it in {}", encoding.name())));
     }
@@ -563,11 +564,14 @@ fn dominant_ending(text: &str) -> Option<&'static str> {
 
 enum Named {
     Unicode(Form),
-    Legacy(&'static Encoding),
+    Legacy(Legacy),
 }
 
 fn find_encoding(label: &str) -> Result<Named> {
     let unknown = || Error::new(ErrorKind::InvalidArgument, format!("unknown encoding: {}", quote(label)));
+    if let Some(encoding) = Legacy::of_python(label) {
+        return Ok(Named::Legacy(encoding));
+    }
     let normal = label.trim().to_ascii_lowercase().replace('_', "-");
     // Names Python uses that the web does not know.
     let web = match normal.as_str() {
@@ -576,7 +580,6 @@ fn find_encoding(label: &str) -> Result<Named> {
         "cp936" | "ms936" => "gbk",
         "cp949" => "euc-kr",
         "cp950" => "big5",
-        "latin-1" => "latin1",
         "utf-16-le" => "utf-16le",
         "utf-16-be" => "utf-16be",
         other => other,
@@ -592,53 +595,16 @@ fn find_encoding(label: &str) -> Result<Named> {
     } else if encoding == encoding_rs::REPLACEMENT {
         return Err(unknown());
     } else {
-        Named::Legacy(encoding)
+        Named::Legacy(Legacy::Web(encoding))
     })
 }
 
-fn encode_legacy(text: &str, encoding: &'static Encoding) -> Result<Vec<u8>> {
-    let (bytes, _, unmappable) = encoding.encode(text);
-    if unmappable {
-        let missing = text.chars().find(|character| encoding.encode(character.encode_utf8(&mut [0; 4])).2);
-        let what = missing.map_or_else(String::new, |character| format!(": {}", name_character(character)));
-        let message = format!("new holds a character that {} does not have{what}", encoding.name());
-        return Err(Error::new(ErrorKind::NotUtf8, message)
-            .with_hint("Nothing was changed; use characters of the file's encoding."));
-    }
-    Ok(bytes.into_owned())
-}
-
-/// Finds the byte offsets of places in the decoded text, given in rising order; `None` for a place inside what one
-/// sequence of bytes stands for.
-fn legacy_offsets(content: &[u8], encoding: &'static Encoding, cuts: &[usize]) -> Vec<Option<usize>> {
-    const BLOCK: usize = 4096;
-    let mut found = Vec::with_capacity(cuts.len());
-    let mut cuts = cuts.iter().copied().peekable();
-    // One decoder runs a block ahead; the other goes byte by byte only through blocks that hold a cut.
-    let (mut ahead, mut behind) =
-        (encoding.new_decoder_without_bom_handling(), encoding.new_decoder_without_bom_handling());
-    let mut buffer = vec![0_u8; 4 * BLOCK + 64];
-    let (mut out, mut at) = (0, 0);
-    while cuts.next_if(|&cut| cut == 0).is_some() {
-        found.push(Some(0));
-    }
-    for block in content.chunks(BLOCK) {
-        let written = ahead.decode_to_utf8(block, &mut buffer, false).2;
-        if cuts.peek().is_none_or(|&cut| cut > out + written) {
-            out += behind.decode_to_utf8(block, &mut buffer, false).2;
-            at += block.len();
-            continue;
-        }
-        for byte in block.chunks(1) {
-            out += behind.decode_to_utf8(byte, &mut buffer, false).2;
-            at += 1;
-            while let Some(cut) = cuts.next_if(|&cut| cut <= out) {
-                found.push((cut == out).then_some(at));
-            }
-        }
-    }
-    found.extend(cuts.map(|cut| (cut == out).then_some(at)));
-    found
+fn encode_legacy(text: &str, encoding: &Legacy) -> Result<Vec<u8>> {
+    encoding.encode(text).map_err(|missing| {
+        let message =
+            format!("new holds a character that {} does not have: {}", encoding.name(), name_character(missing));
+        Error::new(ErrorKind::NotUtf8, message).with_hint("Nothing was changed; use characters of the file's encoding.")
+    })
 }
 
 /// Makes the refusal that says where something like `old` stands and what differs.
@@ -1218,7 +1184,7 @@ mod tests {
         #[test]
         fn arguments_of_any_kind_are_safe(content in content(), old: String, new: String, count in proptest::option::of(0_usize..4)) {
             drop(edit(&content, &old, &new, count));
-            for label in ["gb18030", "shift_jis", "iso-2022-jp", "big5", "windows-1252", "utf-16le", "utf-8"] {
+            for label in ["gb18030", "shift_jis", "iso-2022-jp", "big5", "windows-1252", "latin-1", "ascii", "utf-16le", "utf-8"] {
                 drop(edit_encoded(&content, &old, &new, count, label));
             }
         }

@@ -5,6 +5,7 @@
 
 pub mod diff;
 pub mod edit;
+mod legacy;
 
 /// Bytes looked at for a NUL, as git does.
 pub const BINARY_PROBE: usize = 8000;
