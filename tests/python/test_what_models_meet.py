@@ -262,3 +262,10 @@ def test_another_form_of_the_same_characters_is_named(any_ws: Workspace, has: st
     assert refused.value.kind == "edit-no-match"
     assert "near match at line 2" in str(refused.value)
     assert "the form of a character (the file has U+" in str(refused.value)
+
+
+def test_a_character_that_only_looks_the_same_is_named_on_both_sides(any_ws: Workspace) -> None:
+    any_ws.write_text("f", "first\nkey = p\u0430ssword\n")
+    answer = tools(any_ws)["edit_file"](path="f", old="password", new="x")
+    assert "near match at line 2" in answer
+    assert "the file has U+0430 where old has U+0061" in answer

@@ -17,7 +17,7 @@ use crate::core::error::{Error, ErrorKind, Result};
 use encoding_rs::Encoding;
 use memchr::memmem;
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
@@ -649,12 +649,14 @@ fn near_match(text: &str, old: &str) -> Option<Near> {
         if ascii && level == Forgive::LookAlikes {
             continue;
         }
-        let (wanted, _) = canonical(old, level);
+        // A letter of another script looks the same only in its own case.
+        let letters = level != Forgive::Case;
+        let (wanted, _) = canonical(old, level, letters);
         let wanted = wanted.trim_matches(' ');
         if wanted.is_empty() {
             return None;
         }
-        let (have, places) = canonical(text, level);
+        let (have, places) = canonical(text, level, letters);
         if let Some(at) = memmem::find(have.as_bytes(), wanted.as_bytes()) {
             let start = *places.get(at)?;
             let last = *places.get(at + wanted.len() - 1)?;
@@ -664,7 +666,8 @@ fn near_match(text: &str, old: &str) -> Option<Near> {
             // What stands at the edges counts where old has white space there.
             let lead = old.len() - old.trim_start().len();
             let from = if lead == 0 { start } else { text[..start].trim_end_matches([' ', '\t', '\u{a0}']).len() };
-            return Some(Near { range: from..end, difference: describe(old, &text[start..end], &text[from..end]) });
+            let difference = describe(old, &text[start..end], &text[from..end], letters);
+            return Some(Near { range: from..end, difference });
         }
         if Instant::now() > deadline {
             return None;
@@ -673,8 +676,9 @@ fn near_match(text: &str, old: &str) -> Option<Near> {
     most_similar(text, old, deadline.max(Instant::now() + NEAR_BUDGET / 3))
 }
 
-/// Writes text with some differences taken away, and where each byte of it came from.
-fn canonical(text: &str, level: Forgive) -> (String, Vec<usize>) {
+/// Writes text with some differences taken away, with `letters` also those between scripts, and where each byte of it
+/// came from.
+fn canonical(text: &str, level: Forgive, letters: bool) -> (String, Vec<usize>) {
     if text.is_ascii() && level != Forgive::LookAlikes {
         return canonical_ascii(text, level);
     }
@@ -688,6 +692,7 @@ fn canonical(text: &str, level: Forgive) -> (String, Vec<usize>) {
         }
         // One form for what looks the same: a letter and its accent apart, full-width forms as plain ones.
         decompose_compatible(character, |part| {
+            let part = if letters { same_letter(part).unwrap_or(part) } else { part };
             places.extend(std::iter::repeat_n(at, part.len_utf8()));
             out.push(part);
         });
@@ -734,7 +739,17 @@ fn canonical_ascii(text: &str, level: Forgive) -> (String, Vec<usize>) {
 fn look_alike(character: char) -> Option<&'static str> {
     Some(match character {
         '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => " ",
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | BOM => "",
+        // Marks nobody sees: joiners, directions, variants, tags.
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{180b}'..='\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | BOM
+        | '\u{e0000}'..='\u{e0fff}' => "",
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{ff07}' => "'",
         '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' | '\u{ff02}' => "\"",
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe63}' | '\u{ff0d}' => "-",
@@ -743,26 +758,109 @@ fn look_alike(character: char) -> Option<&'static str> {
     })
 }
 
+/// Returns the plain letter that one of another script (Cyrillic, Greek and a few more) looks like.
+fn same_letter(character: char) -> Option<char> {
+    Some(match character {
+        '\u{391}' | '\u{410}' => 'A',
+        '\u{251}' | '\u{3b1}' | '\u{430}' => 'a',
+        '\u{392}' | '\u{412}' => 'B',
+        '\u{3f9}' | '\u{421}' => 'C',
+        '\u{3f2}' | '\u{441}' => 'c',
+        '\u{501}' => 'd',
+        '\u{395}' | '\u{415}' => 'E',
+        '\u{435}' => 'e',
+        '\u{50c}' => 'G',
+        '\u{261}' => 'g',
+        '\u{397}' | '\u{41d}' => 'H',
+        '\u{4bb}' => 'h',
+        '\u{399}' | '\u{406}' | '\u{4c0}' => 'I',
+        '\u{131}' | '\u{3b9}' | '\u{456}' => 'i',
+        '\u{408}' => 'J',
+        '\u{3f3}' | '\u{458}' => 'j',
+        '\u{39a}' | '\u{41a}' => 'K',
+        '\u{3ba}' => 'k',
+        '\u{4cf}' => 'l',
+        '\u{39c}' | '\u{41c}' => 'M',
+        '\u{39d}' => 'N',
+        '\u{39f}' | '\u{41e}' => 'O',
+        '\u{3bf}' | '\u{43e}' | '\u{585}' => 'o',
+        '\u{3a1}' | '\u{420}' => 'P',
+        '\u{3c1}' | '\u{440}' => 'p',
+        '\u{51a}' => 'Q',
+        '\u{51b}' => 'q',
+        '\u{405}' => 'S',
+        '\u{455}' | '\u{a731}' => 's',
+        '\u{3a4}' | '\u{422}' => 'T',
+        '\u{3c5}' | '\u{57d}' => 'u',
+        '\u{3bd}' => 'v',
+        '\u{51c}' => 'W',
+        '\u{51d}' => 'w',
+        '\u{3a7}' | '\u{425}' => 'X',
+        '\u{3c7}' | '\u{445}' => 'x',
+        '\u{3a5}' | '\u{423}' => 'Y',
+        '\u{3b3}' | '\u{443}' => 'y',
+        '\u{396}' => 'Z',
+        _ => return None,
+    })
+}
+
+/// The characters in which a text first differs from what was asked for, line ends let go; `None` where it ends.
+struct FirstDifference {
+    has: Option<char>,
+    asked: Option<char>,
+}
+
+impl FirstDifference {
+    /// Returns it unless both are ASCII, which a model sees as they are.
+    fn of(old: &str, have: &str) -> Option<Self> {
+        let plain = |text: &str| text.replace("\r\n", "\n");
+        let (old, have) = (plain(old), plain(have));
+        let (mut old, mut have) = (old.chars(), have.chars());
+        let first = loop {
+            match (have.next(), old.next()) {
+                (None, None) => return None,
+                (has, asked) if has != asked => break FirstDifference { has, asked },
+                _ => {}
+            }
+        };
+        if first.characters().all(|character| character.is_ascii()) { None } else { Some(first) }
+    }
+
+    fn characters(&self) -> impl Iterator<Item = char> {
+        self.has.into_iter().chain(self.asked)
+    }
+}
+
+impl fmt::Display for FirstDifference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |character: Option<char>| character.map_or_else(|| "nothing".to_owned(), name_character);
+        write!(out, "the file has {} where old has {}", name(self.has), name(self.asked))
+    }
+}
+
 /// Says what differs between what was asked for and what stands there.
-fn describe(old: &str, core: &str, have: &str) -> String {
+fn describe(old: &str, core: &str, have: &str, letters: bool) -> String {
     let mut differences = Vec::new();
-    let odd: Vec<char> =
-        core.chars().filter(|character| look_alike(*character).is_some() && !old.contains(*character)).collect();
-    let odd_old: Vec<char> =
-        old.chars().filter(|character| look_alike(*character).is_some() && !core.contains(*character)).collect();
-    if let Some(character) = odd.first() {
-        differences.push(format!("a look-alike character (the file has {})", name_character(*character)));
-    }
-    if let Some(character) = odd_old.first() {
-        differences.push(format!("a look-alike character (old has {})", name_character(*character)));
-    }
-    let plain = |text: &str| canonical(text, Forgive::LookAlikes).0;
-    if differences.is_empty() && plain(old.trim()) == plain(core.trim()) {
-        let forms = old.trim().chars().zip(core.trim().chars()).find(|(asked, has)| asked != has);
-        if let Some((asked, has)) = forms {
-            let (has, asked) = (name_character(has), name_character(asked));
-            differences.push(format!("the form of a character (the file has {has}, old has {asked})"));
-            return differences.remove(0);
+    let plain = |text: &str| canonical(text, Forgive::LookAlikes, letters).0;
+    let is_alike = |character: char| look_alike(character).is_some() || (letters && same_letter(character).is_some());
+    if let Some(first) = FirstDifference::of(old.trim(), core.trim()) {
+        let what = if first.characters().any(is_alike) {
+            "a look-alike character"
+        } else if plain(old.trim()) == plain(core.trim()) {
+            "the form of a character"
+        } else {
+            "a character"
+        };
+        differences.push(format!("{what} ({first})"));
+    } else {
+        let odd = |text: &str, other: &str| {
+            text.chars().find(|&character| look_alike(character).is_some() && !other.contains(character))
+        };
+        if let Some(character) = odd(core, old) {
+            differences.push(format!("a look-alike character (the file has {})", name_character(character)));
+        }
+        if let Some(character) = odd(old, core) {
+            differences.push(format!("a look-alike character (old has {})", name_character(character)));
         }
     }
     let (old_plain, have_plain) = (plain(old), plain(have));
@@ -784,7 +882,7 @@ fn describe(old: &str, core: &str, have: &str) -> String {
         let (file, asked) = if have_plain.contains('\t') { ("tabs", "none") } else { ("spaces", "tabs") };
         differences.push(format!("tabs and spaces (the file has {file}, old has {asked})"));
     }
-    let tight = |text: &str| canonical(text, Forgive::WhiteSpace).0.trim().to_owned();
+    let tight = |text: &str| canonical(text, Forgive::WhiteSpace, letters).0.trim().to_owned();
     if tight(old) != tight(have) {
         differences.push("upper and lower case".to_owned());
     }
@@ -866,12 +964,15 @@ fn most_similar(text: &str, old: &str, deadline: Instant) -> Option<Near> {
     let (_, index) = best?;
     let first = index.saturating_sub(longest_at);
     let last = (first + wanted.len() - 1).min(starts.len() - 1);
-    let mut differing =
-        (first..=last).zip(&wanted).filter(|(have, want)| line_at(*have).trim() != **want).map(|(have, _)| have);
+    let mut lines = (first..=last).zip(&wanted);
     // The line that differs tells more than the block around it.
-    let shown = differing.next().unwrap_or(index);
+    let (shown, asked) = lines.find(|(have, want)| line_at(*have).trim() != **want).unwrap_or((index, &longest));
     let start = starts[shown];
-    Some(Near { range: start..start + line_at(shown).len(), difference: "its text".to_owned() })
+    let difference = match FirstDifference::of(asked, line_at(shown).trim()) {
+        Some(first) => format!("its text ({first})"),
+        None => "its text".to_owned(),
+    };
+    Some(Near { range: start..start + line_at(shown).len(), difference })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "lengths of lines below 4000")]
@@ -1012,6 +1113,35 @@ mod tests {
             let error = edit(file.as_bytes(), old, "x", Some(1)).unwrap_err();
             assert!(error.message().contains(says), "{file:?} {old:?}: {error}");
         }
+        for (file, old, says) in [
+            ("x = p\u{430}ssword\n", "password", "the file has U+0430 where old has U+0061"),
+            ("password", "p\u{430}ssword", "the file has U+0061 where old has U+0430"),
+            ("f\u{3bf}o(bar)", "foo(bar)", "the file has U+03BF where old has U+006F"),
+            ("log(\u{ff41}b)", "log(ab)", "the file has U+FF41 where old has U+0061"),
+            ("a\u{200b}b", "ab", "the file has U+200B zero-width space where old has U+0062"),
+            ("ab", "a\u{2066}b", "the file has U+0062 where old has U+2066"),
+            ("say(\"hi\")", "say(\u{201c}hi\")", "the file has U+0022 where old has U+201C curly quote"),
+            ("x\r\ncaf\u{435}\r\n", "x\ncafe\n", "the file has U+0435 where old has U+0065"),
+            (
+                "\u{441}\u{43b}\u{43e}\u{432}\u{43e}",
+                "\u{421}\u{43b}\u{43e}\u{432}\u{43e}",
+                "the file has U+0441 where old has U+0421",
+            ),
+            // What no look-alike explains, in the most similar line.
+            (
+                "one\ntwo = compute_t\u{f8}tal(items)\n",
+                "two = compute_total(items)",
+                "the file has U+00F8 where old has U+006F",
+            ),
+            ("total = compute(items)\u{e9}", "total = compute(items)!", "the file has U+00E9 where old has U+0021"),
+        ] {
+            let error = edit(file.as_bytes(), old, "x", Some(1)).unwrap_err();
+            assert!(error.message().contains(says), "{file:?} {old:?}: {error}");
+        }
+        for (file, old) in [("total = compute(items)\u{e9}", "total = compute(items, 1)"), ("a  = \u{430}", "a = a")] {
+            let error = edit(file.as_bytes(), old, "x", Some(1)).unwrap_err();
+            assert!(!error.message().contains("where old has"), "{file:?} {old:?}: {error}");
+        }
         let error = edit(b"abc", "something else entirely", "x", None).unwrap_err();
         assert_eq!(error.message(), "old does not occur in the file");
     }
@@ -1027,6 +1157,16 @@ mod tests {
             kind(edit(file.as_bytes(), "def fonction_123457(argument): retourn", "x", Some(1))),
             ErrorKind::EditNoMatch
         );
+        assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn looking_for_look_alikes_in_a_big_file_ends_in_time() {
+        let line = "def \u{444}\u{443}\u{43d}\u{43a}\u{446}\u{438}\u{44f}(\u{430}\u{440}\u{433}): return \u{200b}1\n";
+        let file = line.repeat(20_000);
+        let old = line.replace('1', "2").repeat(5_000);
+        let start = Instant::now();
+        assert_eq!(kind(edit(file.as_bytes(), &old, "x", Some(1))), ErrorKind::EditNoMatch);
         assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
     }
 
