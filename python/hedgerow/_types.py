@@ -124,15 +124,86 @@ class TreeNode(_Model):
     children: tuple[TreeNode, ...] | None
     """Sorted by name; `None` for what is no directory, and for directories at the depth limit."""
 
+    # None of what follows recurses: a tree may be deeper than the interpreter's stack.
+
     def __str__(self) -> str:
         """Draw the tree, one entry a line, names escaped."""
-        return "\n".join(self._lines(""))
+        marks = {Kind.DIRECTORY: "/", Kind.SYMLINK: "@"}
+        return "\n".join(
+            f"{'  ' * depth}{escaped(node.name)}{marks.get(node.kind, '')}" for depth, node in self._nodes()
+        )
 
-    def _lines(self, indent: str) -> Iterator[str]:
-        mark = {Kind.DIRECTORY: "/", Kind.SYMLINK: "@"}.get(self.kind, "")
-        yield f"{indent}{escaped(self.name)}{mark}"
-        for child in self.children or ():
-            yield from child._lines(indent + "  ")
+    def __repr__(self) -> str:
+        """Show all fields, as every record does."""
+        parts: list[str] = []
+        todo: list[TreeNode | str] = [self]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, str):
+                parts.append(item)
+                continue
+            own = ", ".join(f"{field.name}={getattr(item, field.name)!r}" for field in fields(item)[:-1])
+            parts.append(f"{type(item).__qualname__}({own}, children=")
+            if item.children is None:
+                parts.append("None)")
+                continue
+            parts.append("(")
+            todo.append(",))" if len(item.children) == 1 else "))")
+            for number, child in reversed(list(enumerate(item.children))):
+                todo.append(child)
+                if number:
+                    todo.append(", ")
+        return "".join(parts)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare everything below too."""
+        if not isinstance(other, TreeNode):
+            return NotImplemented
+        # Rows that say how many children follow are the same only for the same tree.
+        return all(mine == theirs for mine, theirs in zip(self._rows(), other._rows(), strict=False))
+
+    def __hash__(self) -> int:
+        """Hash everything below too."""
+        return hash(tuple(self._rows()))
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickle and copy as a list of rows."""
+        return _tree_of, (list(self._rows()),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values, children nested."""
+        top: list[dict[str, Any]] = []
+        todo: list[tuple[TreeNode, list[dict[str, Any]]]] = [(self, top)]
+        while todo:
+            node, siblings = todo.pop()
+            item = {field.name: _plain(getattr(node, field.name)) for field in fields(node)[:-1]}
+            below: list[dict[str, Any]] | None = None if node.children is None else []
+            siblings.append(item | {"children": below})
+            if below is not None:
+                todo.extend((child, below) for child in reversed(node.children or ()))
+        return top[0]
+
+    def _nodes(self) -> Iterator[tuple[int, TreeNode]]:
+        """Yield each node with its depth, before its children."""
+        todo: list[tuple[int, TreeNode]] = [(0, self)]
+        while todo:
+            depth, node = todo.pop()
+            yield depth, node
+            todo.extend((depth + 1, child) for child in reversed(node.children or ()))
+
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        for _, node in self._nodes():
+            count = None if node.children is None else len(node.children)
+            yield node.name, node.path, node.kind, node.size, node.target, count
+
+
+def _tree_of(rows: list[tuple[Any, ...]]) -> TreeNode:
+    """Build a tree from its rows, each before those of its children."""
+    nodes: list[TreeNode] = []
+    for name, path, kind, size, target, count in reversed(rows):
+        children = None if count is None else tuple(nodes.pop() for _ in range(count))
+        nodes.append(TreeNode(name, path, kind, size, target, children))
+    return nodes[0]
 
 
 @dataclass(frozen=True, slots=True)

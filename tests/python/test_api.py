@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import doctest
 import json
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import hedgerow
-from hedgerow import AsyncWorkspace, Checkpoint, Record, Workspace, _async, _workspace, fs
+from hedgerow import AsyncWorkspace, Checkpoint, Kind, Record, TreeNode, Workspace, _async, _workspace, fs
 
 
 @pytest.mark.parametrize("module", [_workspace, _async])
@@ -168,6 +170,7 @@ def test_deep_tree_does_not_meet_the_recursion_limit(ws: Workspace) -> None:
     path = "/".join("d" * 1_500)
     ws.mkdir(path)
     node = ws.tree()
+    assert str(node).count("\n") == 1_500
     depth = 0
     while node.children:
         node, depth = node.children[0], depth + 1
@@ -185,6 +188,41 @@ def test_glob_is_a_sequence_that_says_whether_it_was_cut(any_ws: Workspace) -> N
     assert "b.py" in found
     cut = any_ws.glob("**/*.py", max_results=1)
     assert (list(cut), cut.truncated, cut.to_dict()["truncated"]) == (["a.py"], True, True)
+
+
+def test_a_tree_may_be_deeper_than_the_stack_of_the_interpreter() -> None:
+    def nested(levels: int, size: int = 0) -> TreeNode:
+        node = TreeNode("leaf", "/leaf", Kind.FILE, size, None, None)
+        for level in range(levels):
+            side = TreeNode("z", f"/{level}/z", Kind.SYMLINK, 1, "\udcff", None)
+            children = (node, side) if level % 2 else (node,)
+            node = TreeNode("d", f"/{level}", Kind.DIRECTORY, 0, None, children)
+        return node
+
+    for levels in (3, 5_000):
+        node = nested(levels)
+        assert node == nested(levels)
+        assert hash(node) == hash(nested(levels))
+        assert node != nested(levels, size=1)
+        assert node != nested(levels + 1)
+        assert node.children != node
+        for copied in (pickle.loads(pickle.dumps(node)), copy.deepcopy(node), copy.copy(node)):
+            assert copied == node
+            assert type(copied.children) is tuple
+        drawn = str(node).split("\n")
+        assert (drawn[0], drawn[1], drawn[levels]) == ("d/", "  d/", "  " * levels + "leaf")
+        item = node.to_dict()
+        for _ in range(levels):
+            assert list(item) == ["name", "path", "kind", "size", "target", "children"]
+            item = item["children"][0]
+        assert item == {"name": "leaf", "path": "/leaf", "kind": "file", "size": 0, "target": None, "children": None}
+        assert repr(node).count("TreeNode(") == 1 + levels + levels // 2
+    assert repr(nested(1)) == (
+        "TreeNode(name='d', path='/0', kind=<Kind.DIRECTORY: 'directory'>, size=0, target=None, "
+        "children=(TreeNode(name='leaf', path='/leaf', kind=<Kind.FILE: 'file'>, size=0, target=None, children=None),))"
+    )
+    assert repr(nested(2)).endswith("target='\\udcff', children=None)))")
+    assert repr(TreeNode("d", "d", Kind.DIRECTORY, 0, None, ())).endswith("children=())")
 
 
 @pytest.mark.row("S24")
