@@ -146,6 +146,11 @@ impl FileSystem for Memory {
             return Ok(Box::new(MemoryPlace { memory: self, path: path.clone(), missing: vec![], present }));
         }
         let found = resolve(&tree, path.names(), follow).map_err(|error| error.at(path))?;
+        if found.path.is_root() {
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "the path leads to the root, which cannot be replaced").at(path)
+            );
+        }
         let mut missing = Vec::new();
         let mut parent = found.path.parent();
         while !parent.is_root() && found.entry.is_none() && tree.get(&parent)?.is_none() {
@@ -156,10 +161,10 @@ impl FileSystem for Memory {
         // As on a disk: no directory is made where a link leads that leads nowhere.
         let mut at = if follow == Follow::Yes { path.clone() } else { path.parent() };
         while !missing.is_empty() && !at.is_root() {
-            if resolve(&tree, at.names(), Follow::Yes)?.entry.is_some() {
+            if resolve(&tree, at.names(), Follow::Yes).map_err(|error| error.at(path))?.entry.is_some() {
                 break;
             }
-            if resolve(&tree, at.names(), Follow::No)?.entry.is_some() {
+            if resolve(&tree, at.names(), Follow::No).map_err(|error| error.at(path))?.entry.is_some() {
                 return Err(Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(&at));
             }
             at = at.parent();

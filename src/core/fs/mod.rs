@@ -127,6 +127,9 @@ pub trait FileSystem: Send + Sync + Debug {
     fn read_link(&self, path: &WsPath) -> Result<Vec<u8>>;
 
     /// Finds where a change of `path` would take place. Parents may be missing: [`Place::missing`].
+    ///
+    /// # Errors
+    /// `invalid-argument` for the root, also where a link leads there: it is no place.
     fn place(&self, path: &WsPath, follow: Follow) -> Result<Box<dyn Place + '_>>;
 
     /// Renames in one step. With `replace`, a file, link or empty directory at `to` goes.

@@ -48,7 +48,8 @@ pub fn resolve_plain(tree: &Tree, path: &WsPath, follow: Follow) -> Result<Optio
 
 /// Resolves `parts` (which may hold `..`) from the root of `tree`.
 ///
-/// Missing directories in the middle are kept as written, so that a writer can create them.
+/// Missing directories in the middle are kept as written, so that a writer can create them. Errors name no path: the
+/// caller knows what was asked for, and says that, as on disk.
 pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: Follow) -> Result<Resolved> {
     let mut todo: VecDeque<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
     let root = Entry::Directory { tree: tree.clone(), mode: DIRECTORY_MODE };
@@ -62,17 +63,17 @@ pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: F
                 return Err(Error::new(kind, "the path leaves the workspace"));
             }
             if here.is_none() {
-                return Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory").at(&path));
+                return Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory"));
             }
             if !matches!(here, Some(Entry::Directory { .. })) {
-                return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&path));
+                return Err(Error::new(ErrorKind::NotADirectory, "not a directory"));
             }
             stack.pop();
             continue;
         }
         let entry = match &here {
             Some(Entry::Directory { tree, .. }) => tree.entries()?.get(part.as_slice()).cloned(),
-            Some(_) => return Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(&path)),
+            Some(_) => return Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
             None => None,
         };
         if let Some(Entry::Symlink { target }) = &entry

@@ -196,7 +196,7 @@ impl Workspace {
         let path = self.target(text, false)?;
         let mut changing = self.change(work)?;
         let follow = if options.create_only { Follow::No } else { Follow::Yes };
-        let place = self.files().place(&path, follow)?;
+        let place = self.files().place(&path, follow).map_err(root_is_a_directory)?;
         let info = place.info()?;
         match info.map(|info| info.kind) {
             Some(_) if options.create_only => return Err(exists(&path)),
@@ -259,8 +259,8 @@ impl Workspace {
             return if exist_ok { Ok(()) } else { Err(exists(&path)) };
         }
         let mut changing = self.change(work)?;
-        if exist_ok && self.files().lookup(&path, Follow::Yes)?.is_some_and(|(_, info)| info.kind == Kind::Directory) {
-            return Ok(());
+        if self.files().lookup(&path, Follow::Yes)?.is_some_and(|(_, info)| info.kind == Kind::Directory) {
+            return if exist_ok { Ok(()) } else { Err(exists(&path)) };
         }
         let place = self.files().place(&path, Follow::Yes)?;
         if place.info()?.is_some() {
@@ -523,6 +523,11 @@ fn exists(path: &WsPath) -> Error {
 
 fn missing(path: &WsPath) -> Error {
     Error::new(ErrorKind::FileNotFound, "no such file or directory").at(path)
+}
+
+/// Of a link that leads to the root a writer is told what of any other directory.
+fn root_is_a_directory(error: Error) -> Error {
+    if error.kind() == ErrorKind::InvalidArgument { error.with_kind(ErrorKind::IsADirectory) } else { error }
 }
 
 fn require_parents(place: &dyn Place, parents: bool) -> Result<()> {

@@ -136,10 +136,7 @@ impl FileSystem for Disk {
     }
 
     fn read_link(&self, path: &WsPath) -> Result<Vec<u8>> {
-        if path.is_root() {
-            return Err(Error::new(ErrorKind::NotALink, "not a symbolic link").at(path));
-        }
-        self.jail.place(path, Follow::No)?.read_link()
+        self.jail.read_link(path)
     }
 
     fn place(&self, path: &WsPath, follow: Follow) -> Result<Box<dyn Place + '_>> {

@@ -258,6 +258,20 @@ impl Jail {
         }
     }
 
+    /// Reads where the link at `path` points, as it is written.
+    ///
+    /// # Errors
+    /// `file-not-found`, `not-a-link`.
+    pub fn read_link(&self, path: &WsPath) -> Result<Vec<u8>> {
+        let (_, handle) = self.entry(path, Follow::No)?;
+        match sys::retry(|| rustix::fs::readlinkat(handle.as_fd(), c"", Vec::new())) {
+            Ok(target) => Ok(target.into_bytes()),
+            // What the kernel says of a handle that is none of a link.
+            Err(Errno::NOENT | Errno::INVAL) => Err(Error::new(ErrorKind::NotALink, "not a symbolic link").at(path)),
+            Err(errno) => Err(Error::os(errno, "reading the link").at(path)),
+        }
+    }
+
     /// Opens a regular file for reading, following links inside; its path is the canonical one.
     ///
     /// # Errors
