@@ -135,7 +135,7 @@ class Tool:
         for name, value in arguments.items():
             if name not in properties:
                 raise _bad_argument(
-                    f"unknown argument '{escaped(str(name)[:80])}'; {self.name} takes {', '.join(names)}"
+                    f"unknown argument '{escaped(self._toolbox.clean(str(name))[:80])}'; {self.name} takes {', '.join(names)}"
                 )
             if name in given:
                 raise _bad_argument(f"argument '{name}' was given twice")

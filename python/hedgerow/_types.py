@@ -387,7 +387,7 @@ class Checkpoint(_Model):
     created: datetime
     parent: str | None
     kind: str
-    """`baseline`, `checkpoint`, `rollback`, `safety` (taken before a rollback) or `recovered`."""
+    """`baseline`, `checkpoint`, `rollback`, `safety` (before a rollback or a writer) or `recovered`."""
     rollback_of: str | None
     """The checkpoint a rollback went back to."""
     tree: str

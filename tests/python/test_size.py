@@ -6,11 +6,13 @@ The sparse file has 256 MB; `HEDGEROW_TEST_BIG=2048` makes it the two gigabytes 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from case_support import SLOWDOWN, fsck, python
+from hedgerow import InvalidPathError, Workspace
 
 SPARSE = int(os.environ.get("HEDGEROW_TEST_BIG", "256")) << 20
 RANDOM = 64 << 20
@@ -195,3 +197,59 @@ def test_progress_that_raises_ends_the_call_and_changes_nothing(root: Path, tmp_
         timeout=290,
     )
     assert done.stdout == "done\n"
+
+
+def nest(at: Path, levels: int) -> None:
+    """Make directories inside each other, deeper than a path can say."""
+    here = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("f.txt", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+@pytest.mark.timeout(180)
+def test_a_tree_deeper_than_any_path_ends_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "other.txt").write_text("before")
+    nest(root, 6_000)
+    # In a process of its own: what is tried here may end it.
+    python(
+        """
+        import sys, hedgerow
+        with hedgerow.Workspace.open(sys.argv[1], store=sys.argv[2]) as ws:
+            assert [skipped.reason for skipped in ws.head.skipped] == ["too deep"]
+            ws.write_text("other.txt", "after")
+            assert ws.diff().paths == ("other.txt",), ws.diff().paths
+            assert ws.checkpoint("more").changes == 1
+            ws.rollback("baseline")
+            assert ws.read_text("other.txt") == "before"
+            assert len(ws.search("before").matches) == 1
+            assert ws.summary().directories > 2_000
+            ws.copy("other.txt", "copied.txt")
+            ws.remove("d", recursive=True)
+            assert not ws.exists("d")
+            assert ws.checkpoint("without").id
+        """,
+        root,
+        tmp_path / "store",
+    )
+
+
+def test_moves_make_no_tree_deeper_than_any_path(any_ws: Workspace) -> None:
+    long = "/".join(["d"] * 1_200)
+    any_ws.mkdir(f"a/{long}", parents=True)
+    any_ws.mkdir(f"b/{long}", parents=True)
+    if any_ws.root is None:
+        for call in (any_ws.move, partial(any_ws.copy, recursive=True)):
+            with pytest.raises(InvalidPathError, match="2048 directories deep") as caught:
+                call("a", f"b/{long}/a")
+            assert caught.value.kind == "path-too-long"
+    else:
+        any_ws.move("a", f"b/{long}/a")
+    assert any_ws.checkpoint().id
+    assert any_ws.rollback("baseline").checkpoint.id

@@ -24,7 +24,7 @@ pub enum CheckpointKind {
     Checkpoint,
     /// The state after a rollback.
     Rollback,
-    /// What was unsaved before a rollback.
+    /// What was unsaved before a rollback or a writer.
     Safety,
     /// What an interrupted rollback left, before it was finished.
     Recovered,

@@ -29,6 +29,10 @@ pub const FILE_MODE: u32 = 0o644;
 /// Mode of a directory nobody gave a mode.
 pub const DIRECTORY_MODE: u32 = 0o755;
 
+/// Directories inside each other, at most: as many as the longest path has room for. Trees are compared, written
+/// and dropped by recursion, which fits on the smallest stack (8 MiB) twice over.
+pub const MAX_DEPTH: usize = 2048;
+
 /// What an entry of a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

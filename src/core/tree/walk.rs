@@ -3,9 +3,6 @@
 //! Listing, globbing, searching, summing up and capturing are visitors of this walk. It goes through
 //! directories last found first (so that few are open at a time), on as many threads as there are cores
 //! once there is enough to do, and never follows a link. Order of visits is unspecified: visitors sort.
-//!
-//! PERF: on two threads a checkpoint of unchanged files takes @WALK@ of what it takes on one
-//! (`cargo bench -- unchanged`, as it is and under `taskset -c 0`, 2026-11-30).
 
 use crate::core::cancel::Work;
 use crate::core::error::{Error, Result};

@@ -114,8 +114,10 @@ impl Expected {
                 done => done,
             };
         };
+        let parent = path.parent();
+        let is_there = parent.is_root() || matches!(self.tree.get(&parent)?, Some(Entry::Directory { .. }));
         let mut at = WsPath::root();
-        for name in path.parent().names() {
+        for name in parent.names().filter(|_| !is_there) {
             at = at.join(name);
             let there = self.tree.get(&at)?;
             if !matches!(there, Some(Entry::Directory { .. })) {

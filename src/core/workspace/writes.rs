@@ -14,7 +14,7 @@ use crate::core::text;
 use crate::core::tree::diff::{Change, expand};
 use crate::core::tree::resolve::Follow;
 use crate::core::tree::walk::Info;
-use crate::core::tree::{DIRECTORY_MODE, Entry, FILE_MODE, Kind, Tree};
+use crate::core::tree::{DIRECTORY_MODE, Entry, FILE_MODE, Kind, MAX_DEPTH, Tree};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -467,6 +467,11 @@ impl Workspace {
         require_parents(to.as_ref(), options.parents)?;
         changing.ensure_baseline()?;
         let keeper = changing.past.keeper();
+        if matches!(self.inner.files, Files::Memory(_))
+            && let Some(Entry::Directory { tree, .. }) = from.before(keeper.as_ref(), work)?
+        {
+            check_depth(to.path(), &tree)?;
+        }
         let before = to.before(keeper.as_ref(), work)?;
         let after = match info.kind {
             // Nothing in it changes, so nothing of it has to be kept.
@@ -519,6 +524,26 @@ pub struct TransferOptions<'a> {
 
 fn exists(path: &WsPath) -> Error {
     Error::new(ErrorKind::FileExists, "already exists").at(path)
+}
+
+/// Refuses what would make the tree deeper than it may be: directories put into others reach further than any path.
+fn check_depth(path: &WsPath, tree: &Tree) -> Result<()> {
+    let mut level = vec![tree.clone()];
+    for _ in path.depth()..=MAX_DEPTH {
+        let mut below = Vec::new();
+        for tree in &level {
+            below.extend(tree.entries()?.values().filter_map(|entry| match entry {
+                Entry::Directory { tree, .. } => Some(tree.clone()),
+                _ => None,
+            }));
+        }
+        if below.is_empty() {
+            return Ok(());
+        }
+        level = below;
+    }
+    let message = format!("the tree would be more than {MAX_DEPTH} directories deep");
+    Err(Error::new(ErrorKind::PathTooLong, message).at(path))
 }
 
 fn missing(path: &WsPath) -> Error {
@@ -598,7 +623,10 @@ impl Changing<'_> {
             after: Some(after.clone()),
         });
         let (files, work) = (self.workspace.files(), self.work);
-        if matches!(after, Entry::Directory { tree, .. } if !tree.entries()?.is_empty()) {
+        if let Entry::Directory { tree, .. } = after
+            && !tree.entries()?.is_empty()
+        {
+            check_depth(place.path(), tree)?;
             let mut whole = Vec::new();
             for change in &changes {
                 whole.extend(expand(change)?);

@@ -15,7 +15,7 @@ use crate::core::path::{Name, WsPath};
 use crate::core::tree::diff::unchanged;
 use crate::core::tree::ignore::{IgnoreRules, Layer};
 use crate::core::tree::walk::{Directory, Visitor, listed, walk};
-use crate::core::tree::{Entry, Kind, Tree};
+use crate::core::tree::{Entry, Kind, MAX_DEPTH, Tree};
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -180,6 +180,7 @@ impl<'a> Scan<'a> {
             return Ok(Found { old, files: None, directories, known: Arc::clone(indexed) });
         }
         let indexed = indexed.map_or(&[][..], |indexed| &**indexed);
+        let depth = path.depth();
         let (mut files, mut known) = (Vec::with_capacity(listing.len()), Vec::with_capacity(listing.len()));
         let mut directories = Vec::new();
         for (name, stat) in listing {
@@ -189,6 +190,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             match stat.kind {
+                Kind::Directory if depth >= MAX_DEPTH => self.skip(below(), "too deep"),
                 Kind::Directory => directories.push((name.clone(), stat.mode & 0o777)),
                 Kind::Symlink => match dir.read_link(name.as_bytes()) {
                     Ok(target) => files.push((name.clone(), Entry::Symlink { target: Arc::from(target) })),

@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
                 Err(Errno::NOENT) if last => return Ok(Leaf::Missing { name: part }),
                 Err(Errno::NOENT) if self.create.is_some() && self.pending.iter().all(|part| part != b"..") => {
                     tries += 1;
-                    if tries > MAX_TRIES + self.pending.len() {
+                    if tries > MAX_TRIES {
                         return Err(Error::new(ErrorKind::PathRace, "a directory on the path keeps disappearing"));
                     }
                     self.make(&part)?;
@@ -155,7 +155,10 @@ impl<'a> Walk<'a> {
                 Kind::Symlink if last && follow == Follow::No => return Ok(Leaf::Entry { name: part, handle, stat }),
                 Kind::Symlink => self.expand(handle.as_fd())?,
                 _ if last => return Ok(Leaf::Entry { name: part, handle, stat }),
-                Kind::Directory => self.descend(part, handle),
+                Kind::Directory => {
+                    tries = 0;
+                    self.descend(part, handle);
+                }
                 _ => return Err(Error::os(Errno::NOTDIR, "resolving the path")),
             }
         }
