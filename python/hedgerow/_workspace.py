@@ -366,6 +366,9 @@ class Workspace:
         there stays in the records (`history`, `record_diff`). What was unsaved before is checkpointed first, so that
         it is neither put down to this writer nor lost with it.
 
+        Where the checkpoint or the taking back fails (no space is left, a special file is in the way), that error is
+        raised and the changes stay as they are, unsaved.
+
         Writers of one open workspace are served one at a time in the order they came, threads and tasks alike.
         Single calls need no lease, do not wait for one, and are atomic without it.
 

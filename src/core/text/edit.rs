@@ -69,34 +69,6 @@ pub fn utf16_text(content: &[u8]) -> Option<String> {
     is_text.then(|| form.decode(content).0.into_owned())
 }
 
-/// Returns the text of a content in a named encoding.
-///
-/// # Errors
-/// `invalid-argument` for an encoding nobody knows.
-pub fn view_encoded<'a>(content: &'a [u8], label: &str) -> Result<View<'a>> {
-    match find_encoding(label)? {
-        Named::Unicode(form) => {
-            let (text, lossy) = form.decode(content);
-            Ok(View { text, lossy, encoding: form.label(), bom: form.bom_len() > 0 })
-        }
-        Named::Legacy(encoding) => {
-            let (text, lossy) = encoding.decode(content);
-            Ok(View { text, lossy, encoding: encoding.name(), bom: false })
-        }
-    }
-}
-
-/// Encodes text in a named encoding; every character must exist there.
-///
-/// # Errors
-/// `invalid-argument` for an unknown encoding, `not-utf8` for a character it does not have.
-pub fn encode(text: &str, label: &str) -> Result<Vec<u8>> {
-    match find_encoding(label)? {
-        Named::Unicode(form) => Ok(form.encode(text)),
-        Named::Legacy(encoding) => encode_legacy(text, &encoding),
-    }
-}
-
 /// Writes a whole text as the content that stands there holds its own: UTF-16 and a byte order mark stay. What is no
 /// text becomes UTF-8.
 pub fn encode_as(present: &[u8], text: &str) -> Vec<u8> {
