@@ -583,6 +583,8 @@ class Record(_Model):
     """Id of the workspace."""
     time: datetime
     kind: str
+    """`write`, `append`, `create`, `mkdir`, `copy`, `move`, `remove`, `symlink`, `hardlink`, `chmod`, `edit`, `clear`,
+    `import`, `rollback`, `undo` (of a writer that failed) or `external`."""
     author: str | None
     paths: tuple[str, ...]
     status: RecordStatus
