@@ -5,7 +5,9 @@ The sparse file has 256 MB; `HEDGEROW_TEST_BIG=2048` makes it the two gigabytes 
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from functools import partial
 from pathlib import Path
 
@@ -251,6 +253,13 @@ def test_moves_make_no_tree_deeper_than_any_path(any_ws: Workspace) -> None:
             assert caught.value.kind == "path-too-long"
     else:
         any_ws.move("a", f"b/{long}/a")
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        deep = tarfile.TarInfo(long)
+        deep.type = tarfile.DIRTYPE
+        tar.addfile(deep)
+    with pytest.raises(InvalidPathError, match="2048 directories deep"):
+        any_ws.import_(archive.getvalue(), path=f"b/{long}")
     assert any_ws.checkpoint().id
     assert any_ws.rollback("baseline").checkpoint.id
     # What no capture can hold, no rollback removes; and nothing so deep may stay for `shutil` to fail on.

@@ -30,7 +30,7 @@ pub const FILE_MODE: u32 = 0o644;
 pub const DIRECTORY_MODE: u32 = 0o755;
 
 /// Directories inside each other, at most: as many as the longest path has room for. Trees are compared, written
-/// and dropped by recursion, which fits on the smallest stack (8 MiB) twice over.
+/// and dropped by recursion: on a stack of 8 MiB 4,000 levels passed and 4,900 did not (debug build).
 pub const MAX_DEPTH: usize = 2048;
 
 /// What an entry of a directory is.
@@ -199,6 +199,25 @@ impl Tree {
         let cell = OnceLock::new();
         cell.get_or_init(|| key);
         Tree(Arc::new(Node { entries: OnceLock::new(), source: Some(source), key: cell }))
+    }
+
+    /// Tells whether it holds more than `levels` directories inside each other.
+    pub fn is_deeper_than(&self, levels: usize) -> Result<bool> {
+        let mut level = vec![self.clone()];
+        for _ in 0..=levels {
+            let mut below = Vec::new();
+            for tree in &level {
+                below.extend(tree.entries()?.values().filter_map(|entry| match entry {
+                    Entry::Directory { tree, .. } => Some(tree.clone()),
+                    _ => None,
+                }));
+            }
+            if below.is_empty() {
+                return Ok(false);
+            }
+            level = below;
+        }
+        Ok(true)
     }
 
     /// Returns the entries, reading them if need be.

@@ -5,6 +5,7 @@
 
 use super::Workspace;
 use super::changing::Said;
+use super::writes::check_depth;
 use crate::core::cancel::Work;
 use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
@@ -117,6 +118,7 @@ impl Workspace {
             count += 1;
         }
         keeper.finish()?;
+        check_depth(&base, &incoming)?;
         let present = changing.capture()?;
         let target = merged(&present.tree, &incoming, &base)?;
         let changes = diff(&present.tree, &target)?;

@@ -51,9 +51,7 @@ impl<'a> Said<'a> {
 impl Workspace {
     /// Waits for the right to change things, and notices what others did meanwhile.
     pub(super) fn change<'a>(&'a self, work: &'a Work) -> Result<Changing<'a>> {
-        if self.is_read_only() {
-            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
-        }
+        self.check_writable()?;
         self.hold(work)
     }
 

@@ -139,13 +139,12 @@ impl Workspace {
     /// `would-deadlock` if the same thread, or the same task, holds or awaits the lease already.
     pub fn stand_in_line(&self, asker: Asker, author: &str, wake: Wake) -> Result<Turn> {
         self.check_open()?;
-        if self.is_read_only() {
-            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
-        }
+        self.check_writable()?;
         self.inner.line.join(asker, author, wake)
     }
 
-    /// Returns the checkpoint a writer starts from; what was unsaved is saved first, as nobody's of his.
+    /// Returns the checkpoint a writer starts from; what was unsaved is saved first, so that it is
+    /// not put down to the writer.
     pub fn begin_writer(&self, work: &Work) -> Result<ObjectId> {
         let mut changing = self.change(work)?;
         changing.ensure_baseline()?;

@@ -320,6 +320,13 @@ impl Workspace {
         }
     }
 
+    fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
+        }
+        Ok(())
+    }
+
     fn check_open(&self) -> Result<()> {
         if self.inner.born != GENERATION.load(Ordering::Acquire) {
             return Err(Error::new(

@@ -77,10 +77,8 @@ fn directory(mode: u32) -> Entry {
 impl Workspace {
     /// The path of an entry that will be written; the root is none.
     fn target(&self, text: &[u8], may_be_dir: bool) -> Result<WsPath> {
-        if self.is_read_only() {
-            // Said before anything is looked at: a read handle tells nothing about what it refuses.
-            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
-        }
+        // Said before anything is looked at: a read handle tells nothing about what it refuses.
+        self.check_writable()?;
         let (path, must_be_dir) = self.parse(text)?;
         if path.is_root() {
             return Err(Error::new(
@@ -251,9 +249,7 @@ impl Workspace {
     /// `file-exists` (unless `exist_ok` and it is a directory), `directory-not-found` without `parents`,
     /// `not-a-directory` if a file is in the way.
     pub fn mkdir(&self, path: &[u8], parents: bool, exist_ok: bool, author: Option<&str>, work: &Work) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::new(ErrorKind::ReadOnlyWorkspace, "the workspace is read-only"));
-        }
+        self.check_writable()?;
         let path = self.path(path)?;
         if path.is_root() {
             return if exist_ok { Ok(()) } else { Err(exists(&path)) };
@@ -527,20 +523,9 @@ fn exists(path: &WsPath) -> Error {
 }
 
 /// Refuses what would make the tree deeper than it may be: directories put into others reach further than any path.
-fn check_depth(path: &WsPath, tree: &Tree) -> Result<()> {
-    let mut level = vec![tree.clone()];
-    for _ in path.depth()..=MAX_DEPTH {
-        let mut below = Vec::new();
-        for tree in &level {
-            below.extend(tree.entries()?.values().filter_map(|entry| match entry {
-                Entry::Directory { tree, .. } => Some(tree.clone()),
-                _ => None,
-            }));
-        }
-        if below.is_empty() {
-            return Ok(());
-        }
-        level = below;
+pub(super) fn check_depth(path: &WsPath, tree: &Tree) -> Result<()> {
+    if !tree.is_deeper_than(MAX_DEPTH.saturating_sub(path.depth()))? {
+        return Ok(());
     }
     let message = format!("the tree would be more than {MAX_DEPTH} directories deep");
     Err(Error::new(ErrorKind::PathTooLong, message).at(path))
