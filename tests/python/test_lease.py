@@ -118,8 +118,13 @@ def test_changes_behind_our_back_go_too_and_can_be_had(disk: Workspace, root: Pa
     assert (root / "tool.txt").read_text() == "before\n"
     assert not (root / "made.txt").exists()
     assert (root / "pipe").exists()
-    kinds = [(record.kind, record.author) for record in disk.history()]
-    assert kinds[-2:] == [("external", "external"), ("undo", "coder")]
+    told = [(record.kind, record.author, record.paths) for record in disk.history()]
+    both = ("made.txt", "tool.txt")
+    assert told == [
+        ("external", "external", ("tool.txt",)),
+        ("external", "external", both),
+        ("undo", "coder", both),
+    ]
     assert "-made" in disk.record_diff(disk.history()[-1]).text
 
 
