@@ -15,9 +15,10 @@
 //! Fork: a fork waits (two seconds at most) until no other thread is in the core, so that the child
 //! inherits no lock that nobody will give up; if one is still at work then, the child's inherited
 //! workspaces say `used-after-fork` instead of hanging. The runtime carries the pid it was made in; a child
-//! makes its own. Exit: no new call is taken,
-//! running ones are cancelled and waited for with the interpreter released, and after that no thread
-//! attaches again: what is still running is left to the operating system.
+//! makes its own. Exit: no new call is taken, running ones are cancelled and waited for with the interpreter
+//! released, and after that no thread attaches again: what is still running is left to the operating system.
+//! Only daemon threads still run loops then; an await of theirs never returns, as nothing else of theirs
+//! does, instead of ending in an error that the interpreter would print in its last moments.
 
 use super::convert::to_py_err;
 use crate::core::cancel::{Watcher, Work};
@@ -320,8 +321,9 @@ struct Pool {
 struct Calls {
     next: u64,
     running: HashMap<u64, Work>,
-    /// No new calls, and no attaching once the wait is over.
-    closing: bool,
+    /// No new calls: the thread that ends the interpreter.
+    closing: Option<ThreadId>,
+    /// No attaching: the wait is over.
     closed: bool,
 }
 
@@ -337,8 +339,14 @@ fn start<T: Send + 'static>(
     convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
     let work = later.get().work.clone();
-    let ticket = take_ticket(&work)
-        .ok_or_else(|| PyRuntimeError::new_err("the interpreter is closing; no new calls are taken"))?;
+    let ticket = match take_ticket(&work) {
+        Ok(ticket) => ticket,
+        Err(closing) if closing == std::thread::current().id() => {
+            return Err(PyRuntimeError::new_err("the interpreter is closing; no new calls are taken"));
+        }
+        // A daemon thread's: it waits for the end.
+        Err(_) => return Ok(py.None()),
+    };
     let call = move |turn: Option<tokio::sync::OwnedMutexGuard<()>>| {
         let result = {
             let _inside = enter();
@@ -386,7 +394,15 @@ fn finish<T>(
         std::mem::forget(convert);
         return;
     }
+    let closing = CALLS.lock().as_ref().is_some_and(|calls| calls.closing.is_some());
+    let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Cancelled);
     let attached = Python::try_attach(|py| {
+        // A loop that runs while the interpreter ends runs in a daemon thread: nobody asked for this cancellation.
+        if closing && cancelled && is_running(py, &later.get().event_loop) {
+            give_back(ticket);
+            drop(later);
+            return;
+        }
         let outcome = match result {
             Ok(value) => convert(py, value),
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(CancelledError::new_err(())),
@@ -411,6 +427,10 @@ fn finish<T>(
     }
 }
 
+fn is_running(py: Python<'_>, event_loop: &Py<PyAny>) -> bool {
+    event_loop.call_method0(py, "is_running").and_then(|running| running.is_truthy(py)).unwrap_or(false)
+}
+
 /// Runs on the loop's own thread.
 #[pyfunction]
 fn complete(future: &Bound<'_, PyAny>, value: Py<PyAny>, error: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -428,15 +448,16 @@ fn complete(future: &Bound<'_, PyAny>, value: Py<PyAny>, error: &Bound<'_, PyAny
     Ok(())
 }
 
-fn take_ticket(work: &Work) -> Option<u64> {
+/// Enters a call among the running ones, or names the thread that ends the interpreter.
+fn take_ticket(work: &Work) -> std::result::Result<u64, ThreadId> {
     let mut held = CALLS.lock();
     let calls = held.get_or_insert_with(Calls::default);
-    if calls.closing {
-        return None;
+    if let Some(closing) = calls.closing {
+        return Err(closing);
     }
     calls.next += 1;
     calls.running.insert(calls.next, work.clone());
-    Some(calls.next)
+    Ok(calls.next)
 }
 
 fn give_back(ticket: u64) {
@@ -481,7 +502,7 @@ pub(crate) fn _shutdown(py: Python<'_>, timeout: f64) {
         let deadline = Instant::now() + timeout;
         let mut held = CALLS.lock();
         let calls = held.get_or_insert_with(Calls::default);
-        calls.closing = true;
+        calls.closing = Some(std::thread::current().id());
         for work in calls.running.values() {
             work.cancel();
         }

@@ -290,6 +290,41 @@ def test_case_q01_q13_q14_q15_interpreter_ends_with_calls_under_way(tmp_path: Pa
     fsck(tmp_path / "store")
 
 
+def test_case_q13_end_of_the_interpreter_is_silent_for_daemons_and_told_to_who_can_act(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    done = python(
+        """
+        import atexit, asyncio, sys, threading, time
+        @atexit.register                        # before the import, so after hedgerow's own
+        def last():
+            time.sleep(0.3)                     # time enough for the daemon to meet the end
+            try:
+                asyncio.run(asyncio.wait_for(ws.aio.write_text("late", "x"), 10))
+            except RuntimeError as error:
+                print(error)
+            print("daemon", "ended" if ended else "waits", flush=True)
+        from hedgerow import Workspace
+        ws = Workspace.open(sys.argv[1], store=sys.argv[2])
+        ended, begun = [], threading.Event()
+        async def main():
+            try:
+                while True:
+                    await asyncio.gather(ws.aio.write_text("t", "x"), ws.aio.checkpoint())
+                    begun.set()
+            finally:
+                ended.append(True)
+        threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+        begun.wait()
+        """,
+        tmp_path / "root",
+        tmp_path / "store",
+    )
+    assert done.stderr == ""
+    assert done.stdout == "the interpreter is closing; no new calls are taken\ndaemon waits\n"
+    with opened(tmp_path / "root", tmp_path / "store") as ws:
+        assert not ws.exists("late")
+
+
 # cancelled tasks
 
 
