@@ -178,13 +178,14 @@ pub(crate) fn block<T: Send>(
 struct Watch {
     caller: ThreadId,
     progress: Option<Py<PyAny>>,
-    last: Mutex<Instant>,
+    /// When it last looked; at first, when it was first asked to.
+    last: Mutex<Option<Instant>>,
     raised: Mutex<Option<PyErr>>,
 }
 
 impl Watch {
     fn new(progress: Option<Py<PyAny>>) -> Self {
-        let (last, raised) = (Mutex::new(Instant::now()), Mutex::new(None));
+        let (last, raised) = (Mutex::new(None), Mutex::new(None));
         Watch { caller: std::thread::current().id(), progress, last, raised }
     }
 }
@@ -194,11 +195,12 @@ impl Watcher for Watch {
         if std::thread::current().id() != self.caller {
             return;
         }
+        let now = Instant::now();
         let mut last = self.last.lock();
-        if last.elapsed() < POLL {
+        if now.duration_since(*last.get_or_insert(now)) < POLL {
             return;
         }
-        *last = Instant::now();
+        *last = Some(now);
         let outcome = Python::try_attach(|py| {
             py.check_signals()?;
             match &self.progress {

@@ -9,7 +9,7 @@ use super::diff::{PlainChange, PyDiff, plain_changes};
 use super::lease::PyTurn;
 use super::reader::PyReader;
 use crate::core::cancel::Work;
-use crate::core::content::ObjectId;
+use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::ResolverChoice;
 use crate::core::path::WsPath;
@@ -600,7 +600,7 @@ impl PyWorkspace {
             move |core, work| {
                 let if_hash = parse_id(if_hash.as_deref())?;
                 let options = WriteOptions { parents, create_only, if_hash, author: author.as_deref() };
-                core.write(&path.0, &data, options, work)
+                core.write(&path.0, Content::from_owner(data), options, work)
             },
             number,
         )
@@ -629,7 +629,7 @@ impl PyWorkspace {
                 if keep_encoding {
                     core.write_shown(&path.0, &text, options, work)
                 } else {
-                    core.write(&path.0, text.as_bytes(), options, work)
+                    core.write(&path.0, Content::from_owner(text), options, work)
                 }
             },
             number,

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import dataclasses
 import doctest
+import gc
 import json
 import os
 import pickle
@@ -494,3 +495,20 @@ def test_import_brings_in_nothing_heavy() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not {"asyncio", "typing", "dataclasses", "datetime", "pathlib", "html", "tempfile", "inspect"} & set(loaded)
+
+
+def test_what_was_written_is_not_the_callers_any_more(workspace: Workspace) -> None:
+    class Loud(str):
+        pass
+
+    data, text = bytearray(b"first"), Loud("text")
+    assert workspace.write_bytes("f", data) == 5
+    data[:] = b"other"
+    assert workspace.read_bytes("f") == b"first"
+    assert workspace.write_text("t", text) == 4
+    assert type(workspace.read_text("t")) is str
+    for number in range(100):
+        workspace.write_text("many", f"content {number}")
+    gc.collect()
+    records = workspace.history()
+    assert len({record.changes[-1].after_id for record in records if "many" in record.paths}) == 100

@@ -717,7 +717,7 @@ impl Past for GitPast {
         let objects = &self.objects;
         let record::Encoded { header, bodies } =
             record::encode(&record, keep, &|id| objects.contains(&id), &|tree| self.save_tree(tree))?;
-        let bodies: Vec<&[u8]> = bodies.iter().map(AsRef::as_ref).collect();
+        let bodies: Vec<&[u8]> = bodies.iter().filter_map(Content::in_memory).collect();
         let frame = self.log.append(&header, &bodies)?;
         self.last_offset = Some(frame.offset);
         self.last_time = record.time_ns;

@@ -184,7 +184,7 @@ impl Keep {
 /// A record as the log takes it.
 pub(crate) struct Encoded {
     pub(crate) header: Vec<u8>,
-    pub(crate) bodies: Vec<Arc<[u8]>>,
+    pub(crate) bodies: Vec<Content>,
 }
 
 /// Writes a record as a header and the bodies it carries.
@@ -207,13 +207,13 @@ pub(crate) fn encode(
                 } else if content.is_unknown() {
                     dropped = true;
                 } else if keep.keeps(content.len()) {
-                    let bytes = match content.in_memory() {
-                        Some(bytes) => Arc::clone(bytes),
-                        None => Arc::from(content.read_all()?),
+                    let body = match content.in_memory() {
+                        Some(_) => content.clone(),
+                        None => Content::from_owner(content.read_all()?),
                     };
                     offset = Some(filled);
-                    filled += bytes.len() as u64;
-                    bodies.push(bytes);
+                    filled += body.len();
+                    bodies.push(body);
                 } else {
                     // Not kept, but named: what happened can still be told from what did not.
                     id = Some(content.id()?);

@@ -284,9 +284,10 @@ impl Tree {
             };
         }
         match entry {
-            Some(entry) => {
-                here.insert(Name::new(leaf)?, entry);
-            }
+            Some(entry) => match here.get_mut(leaf) {
+                Some(present) => *present = entry,
+                None => drop(here.insert(Name::new(leaf)?, entry)),
+            },
             None => {
                 here.remove(leaf);
             }

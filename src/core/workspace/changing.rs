@@ -73,6 +73,9 @@ impl Workspace {
     }
 
     fn lock_past<'a>(&'a self, work: &Work) -> Result<MutexGuard<'a, Box<dyn Past>>> {
+        if let Some(past) = self.inner.past.try_lock() {
+            return Ok(past);
+        }
         let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
             if let Some(past) = self.inner.past.try_lock_for(Duration::from_millis(20)) {

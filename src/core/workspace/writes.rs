@@ -101,10 +101,16 @@ impl Workspace {
     /// # Errors
     /// `is-a-directory`, `special-file`, `directory-not-found` without `parents`, `file-exists` with
     /// `create_only`, `stale-content`, and what the path itself can be refused for.
-    pub fn write(&self, path: &[u8], bytes: &[u8], options: WriteOptions<'_>, work: &Work) -> Result<u64> {
+    pub fn write(
+        &self,
+        path: &[u8],
+        content: impl Into<Content>,
+        options: WriteOptions<'_>,
+        work: &Work,
+    ) -> Result<u64> {
         let kind = if options.create_only { MutationKind::Create } else { MutationKind::Write };
-        self.rewrite(path, kind, options, work, |_, _| Ok(Content::from_bytes(bytes)))?;
-        Ok(bytes.len() as u64)
+        let (_, content) = self.rewrite(path, kind, options, work, |_, _| Ok(content.into()))?;
+        Ok(content.len())
     }
 
     /// Writes a whole text in the encoding of the file that stands there, for who was shown it decoded.
@@ -113,7 +119,7 @@ impl Workspace {
         let (_, content) = self.rewrite(path, kind, options, work, |before, _| {
             let head =
                 before.map(|present| present.read(0..text::BINARY_PROBE as u64)).transpose()?.unwrap_or_default();
-            Ok(Content::from_bytes(&text::edit::encode_as(&head, text)))
+            Ok(Content::from_owner(text::edit::encode_as(&head, text)))
         })?;
         Ok(content.len())
     }
@@ -125,7 +131,7 @@ impl Workspace {
         self.rewrite(path, MutationKind::Append, options, work, |before, past| {
             let Some(content) = before else { return Ok(Content::from_bytes(bytes)) };
             if let Some(present) = content.in_memory() {
-                return Ok(Content::from_bytes(&[present.as_ref(), bytes].concat()));
+                return Ok(Content::from_owner([present, bytes].concat()));
             }
             // Not in memory, so too large for it: the new content flows into the store, and from there to its place.
             let len = content.len() + bytes.len() as u64;
@@ -548,12 +554,18 @@ fn require_parents(place: &dyn Place, parents: bool) -> Result<()> {
 }
 
 /// The directories a place needs, as changes.
+/// The directories made on the way to `place`, with room for one change more.
 fn made(place: &dyn Place) -> Vec<Change> {
-    place
-        .missing()
-        .iter()
-        .map(|path| Change { path: path.clone(), source: None, before: None, after: Some(directory(DIRECTORY_MODE)) })
-        .collect()
+    let missing = place.missing();
+    // PERF: records keep this for ever; `push` alone would take room for four.
+    let mut changes = Vec::with_capacity(missing.len() + 1);
+    changes.extend(missing.iter().map(|path| Change {
+        path: path.clone(),
+        source: None,
+        before: None,
+        after: Some(directory(DIRECTORY_MODE)),
+    }));
+    changes
 }
 
 fn check_destination(
