@@ -175,10 +175,6 @@ pub(crate) fn object<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> Py
     value.into_py_any(py)
 }
 
-pub(crate) fn string(py: Python<'_>, value: String) -> PyResult<Py<PyAny>> {
-    value.into_py_any(py)
-}
-
 pub(crate) fn number(py: Python<'_>, value: u64) -> PyResult<Py<PyAny>> {
     value.into_py_any(py)
 }
