@@ -512,3 +512,14 @@ def test_what_was_written_is_not_the_callers_any_more(workspace: Workspace) -> N
     gc.collect()
     records = workspace.history()
     assert len({record.changes[-1].after_id for record in records if "many" in record.paths}) == 100
+
+
+def test_closing_leaves_nothing_for_the_end_of_the_handle(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    ws = Workspace.open(tmp_path / "root", store=tmp_path / "store")
+    ws.write_text("f", "x")
+    ws.checkpoint()
+    temporary = tmp_path / "store/hedgerow/tmp"
+    assert len(list(temporary.iterdir())) == 1
+    ws.close()
+    assert list(temporary.iterdir()) == []

@@ -192,6 +192,11 @@ impl Objects {
         &self.root
     }
 
+    /// Removes the directory for temporary files, unless somebody uses it.
+    pub(crate) fn rest(&self) {
+        drop(self.scratch.lock().take());
+    }
+
     /// Returns the directory for temporary files, making it the first time.
     pub(crate) fn scratch(&self) -> Result<Arc<Scratch>> {
         let mut scratch = self.scratch.lock();

@@ -155,6 +155,9 @@ pub trait Past: Send + Sync + Debug {
     fn tidy(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Gives up the place for temporary files; whatever needs one makes another.
+    fn rest(&self) {}
 }
 
 /// A past that dies with the workspace.
@@ -867,6 +870,10 @@ impl Past for GitPast {
 
     fn tidy(&self) -> Result<()> {
         self.objects.consolidate(MAX_PACKS, &Work::default())
+    }
+
+    fn rest(&self) {
+        self.objects.rest();
     }
 }
 
