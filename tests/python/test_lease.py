@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from case_support import started
+from case_support import opened, started
 from hedgerow import (
     AsyncWorkspace,
     ClosedError,
@@ -370,6 +370,25 @@ def test_cancelling_at_any_moment_loses_no_turn(ws: Workspace) -> None:
 
     asyncio.run(run())
     assert ws.read_text("f") == "0"
+
+
+def test_case_q10_a_root_opened_twice_has_one_line(disk: Workspace, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(root)
+    with opened(tmp_path / "alias", tmp_path / "other store") as twin:
+
+        def wait() -> None:
+            with pytest.raises(LockTimeoutError, match="first"), twin.writer("second", timeout=0.05):
+                pass
+
+        with ThreadPoolExecutor(1) as pool, disk.writer("first"):
+            pool.submit(wait).result()
+        with twin.writer("second", timeout=0) as second:
+            second.write_text("a.txt", "a")
+    with disk.writer("first", timeout=0):
+        pass
+    with opened(tmp_path / "elsewhere", tmp_path / "other store", create=True) as other, disk.writer("first"):
+        with other.writer("second", timeout=0):
+            pass
 
 
 def test_a_waiter_whose_loop_is_gone_is_passed_over(ws: Workspace) -> None:

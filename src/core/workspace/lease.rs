@@ -6,11 +6,12 @@
 //! instant leaves as the holder it was, so no wake-up is lost. Waiting itself is the caller's: a line
 //! holds no thread and knows no event loop.
 //!
-//! The lease is between those who ask for it in one process, as locks of a program are. Every single call
-//! is atomic without it, and is never held up by it.
+//! The lease is between those who ask for it in one process, as locks of a program are: through whichever
+//! handle, and however often they opened the directory. Every single call is atomic without it, and is never
+//! held up by it.
 
 use super::changing::Said;
-use super::{Track, Workspace};
+use super::{Files, Track, Workspace};
 use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
@@ -18,7 +19,7 @@ use crate::core::store::record::MutationKind;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Who asks: what is told apart to see that somebody waits for himself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,10 @@ struct Waiter {
     wake: Option<Wake>,
 }
 
-/// Everybody who holds or wants the lease of one workspace, in the order they came.
+/// The lines of the directories that are open, by device and inode.
+static OPEN: Mutex<Vec<((u64, u64), Weak<Line>)>> = Mutex::new(Vec::new());
+
+/// Everybody who holds or wants the lease of one tree, in the order they came.
 #[derive(Default)]
 pub(super) struct Line(Mutex<Places>);
 
@@ -59,6 +63,20 @@ impl fmt::Debug for Line {
 }
 
 impl Line {
+    /// Returns the line of a tree: of a directory that is open already, the one there is.
+    pub(super) fn of(files: &Files) -> Arc<Self> {
+        let Files::Disk(disk) = files else { return Arc::default() };
+        let identity = disk.identity();
+        let mut open = OPEN.lock();
+        open.retain(|(_, line)| line.strong_count() > 0);
+        let known = open.iter().find(|(whose, _)| *whose == identity);
+        known.and_then(|(_, line)| line.upgrade()).unwrap_or_else(|| {
+            let line = Arc::default();
+            open.push((identity, Arc::downgrade(&line)));
+            line
+        })
+    }
+
     fn join(self: &Arc<Self>, asker: Asker, author: &str, wake: Wake) -> Result<Turn> {
         let mut places = self.0.lock();
         let pid = std::process::id();
@@ -83,8 +101,12 @@ impl Line {
 
     /// What is removed is dropped when the lock is free again: it is the waiter's, and may do anything.
     fn leave(&self, number: u64) {
-        let Some((_gone, was_first)) = self.remove(number) else { return };
-        while was_first && let Some((next, wake)) = self.first() {
+        let Some((gone, was_first)) = self.remove(number) else { return };
+        // Those behind it in a forked child are the parent's: there is nobody to wake.
+        while was_first
+            && gone.pid == std::process::id()
+            && let Some((next, wake)) = self.first()
+        {
             if wake.is_none_or(|wake| wake()) {
                 return;
             }

@@ -239,6 +239,7 @@ impl Workspace {
     }
 
     fn assemble(id: String, files: Files, past: Box<dyn Past>, options: Options) -> Self {
+        let line = lease::Line::of(&files);
         Workspace {
             inner: Arc::new(Inner {
                 id,
@@ -250,7 +251,7 @@ impl Workspace {
                 max_diff_bytes: options.max_diff_bytes,
                 ignore: options.ignore,
                 closed: AtomicBool::new(false),
-                line: Arc::default(),
+                line,
                 in_doubt: AtomicBool::new(false),
             }),
             access: Access::Write,

@@ -74,6 +74,11 @@ impl Disk {
         self.jail.host_root()
     }
 
+    /// Returns what tells the root from every other directory: device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        self.jail.identity()
+    }
+
     fn open_root(&self) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(self.jail.fd(), c".", flags, rustix::fs::Mode::empty())
