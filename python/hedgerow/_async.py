@@ -270,8 +270,8 @@ class AsyncWorkspace:
     ) -> AbstractAsyncContextManager[Self]:
         """Be the only writer for a while, as [`writer`][hedgerow.Workspace.writer] does, for `async with`.
 
-        A task cancelled inside takes its changes back before it gives up the lease; one cancelled while it waits
-        leaves the line.
+        A task cancelled inside takes its changes back before it gives up the lease, and is cancelled when that is
+        done; one cancelled while it waits leaves the line.
         """
         from ._lease import WriterLease
 

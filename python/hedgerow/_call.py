@@ -38,6 +38,28 @@ async def later(method: Callable[..., T], /, *args: object, **keywords: object) 
         raise
 
 
+async def through(method: Callable[..., T], /, *args: object, **keywords: object) -> T:
+    """Do what `later` does, to its end: a task cancelled meanwhile waits for that, and is cancelled then.
+
+    Nothing here is a task of its own, so what cancels all tasks of a loop does not stop it either.
+    """
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    method(*args, later=_native.Later(loop, future), **keywords)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = future.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
+
+
 async def later_reporting(
     method: Callable[..., T], report: Callable[[int, int, int], object] | None, /, *args: object, **keywords: object
 ) -> T:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 from _thread import TIMEOUT_MAX, allocate_lock, get_ident
+from os import getpid
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ._call import at_once, finish, later
-from ._errors import InvalidArgumentError
+from ._call import at_once, finish, later, through
+from ._errors import ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ class WriterLease(Generic[W]):
     __slots__ = ("_author", "_handle", "_held", "_label", "_timeout")
 
     _handle: W
-    _held: tuple[Turn, str] | None
+    _held: tuple[Turn, str, int] | None
 
     def __init__(self, handle: W, author: str, label: str | None, timeout: float | None) -> None:
         """Remember what to do; nothing happens before the block begins."""
@@ -51,7 +52,7 @@ class WriterLease(Generic[W]):
         turn = self._stand_in_line(blocks=True, wake=come.release)
         try:
             if not turn.has_come and not come.acquire(timeout=-1 if self._timeout is None else self._timeout):
-                raise _timed_out(turn)
+                _check_come(turn)
             finish(self._begin(at_once, turn))
         except BaseException:
             turn.leave()
@@ -75,7 +76,7 @@ class WriterLease(Generic[W]):
                     async with asyncio.timeout(self._timeout):
                         await come
                 except TimeoutError:
-                    raise _timed_out(turn) from None
+                    _check_come(turn)
             await self._begin(later, turn)
         except BaseException:
             turn.leave()
@@ -86,8 +87,8 @@ class WriterLease(Generic[W]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Checkpoint or take back, then give up the lease."""
-        # Shielded: a task cancelled here must neither leave its changes half taken back nor let the next one begin.
-        await asyncio.shield(self._end(later, failed=kind is not None))
+        # To its end: a task cancelled here must neither leave its changes in place nor let the next one begin.
+        await self._end(through, failed=kind is not None)
 
     def _stand_in_line(self, *, blocks: bool, wake: Callable[[], object]) -> Turn:
         if self._held is not None:
@@ -95,19 +96,28 @@ class WriterLease(Generic[W]):
         running = asyncio._get_running_loop()
         task = None if running is None else asyncio.current_task(running)
         return self._handle._native.stand_in_line(
-            self._author, get_ident(), None if task is None else id(task), blocks, wake
+            self._author, self._label, get_ident(), None if task is None else id(task), blocks, wake
         )
 
     async def _begin(self, call: Callable[..., Any], turn: Turn) -> None:
-        self._held = (turn, await call(self._handle._native.begin_writer))
+        self._held = (turn, await call(self._handle._native.begin_writer), getpid())
 
     async def _end(self, call: Callable[..., Any], *, failed: bool) -> None:
         if self._held is None:
             raise RuntimeError("this lease is not held")
-        (turn, start), self._held = self._held, None
+        (turn, start, pid), self._held = self._held, None
         native = self._handle._native
         try:
-            if failed:
+            if pid != getpid():
+                # A forked child leaves its copy of the block: what was written there is the parent's to keep or undo.
+                if not failed:
+                    raise ClosedError(
+                        "used-after-fork",
+                        "the lease belongs to the process that began it; no checkpoint was made",
+                        None,
+                        "Call writer() in the child for a lease of its own.",
+                    )
+            elif failed:
                 await call(native.undo_writer, start, author=self._author)
             else:
                 await call(native.checkpoint, self._label, author=self._author)
@@ -121,5 +131,7 @@ def _tell(come: asyncio.Future[None]) -> None:
         come.set_result(None)
 
 
-def _timed_out(turn: Turn) -> BaseException:
-    return turn.timed_out() or RuntimeError("the place in the line is gone")
+def _check_come(turn: Turn) -> None:
+    # It may have come in the very moment the wait ended.
+    if not turn.has_come:
+        raise turn.timed_out() or RuntimeError("the place in the line is gone") from None

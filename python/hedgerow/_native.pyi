@@ -134,7 +134,9 @@ class Workspace:
     # a None: the head; b None: the present state
     def diff(self, a: str | None, b: str | None, *, path: _Path | None = None, progress: _Progress = None, later: Later | None = None) -> Diff: ...
     # wake() is called from any thread when the turn has come, unless it has come at once
-    def stand_in_line(self, author: str, thread: int, task: int | None, blocks: bool, wake: Callable[[], object]) -> Turn: ...
+    def stand_in_line(
+        self, author: str, label: str | None, thread: int, task: int | None, blocks: bool, wake: Callable[[], object],
+    ) -> Turn: ...  # the label is only looked at
     def begin_writer(self, *, later: Later | None = None) -> str: ...  # id of the checkpoint it starts from
     def undo_writer(self, start: str, *, author: str, later: Later | None = None) -> None: ...
     def rollback(

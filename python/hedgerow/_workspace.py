@@ -366,11 +366,12 @@ class Workspace:
         there stays in the records (`history`, `record_diff`). What was unsaved before is checkpointed first, so that
         it is neither put down to this writer nor lost with it.
 
-        Where the checkpoint or the taking back fails (no space is left, a special file is in the way), that error is
-        raised and the changes stay as they are, unsaved.
+        Where the checkpoint or the taking back fails (no space is left, a special file is in the way, Ctrl-C comes
+        once more), that error is raised and the changes stay as they are, unsaved.
 
-        Writers of one open workspace are served one at a time in the order they came, threads and tasks alike.
-        Single calls need no lease, do not wait for one, and are atomic without it.
+        Writers of one directory are served one at a time in the order they came, threads and tasks of this process
+        alike. Single calls need no lease, do not wait for one, and are atomic without it. A child forked inside the
+        block leaves it without a checkpoint and takes nothing back.
 
         Args:
             author: Who writes.

@@ -922,11 +922,14 @@ impl PyWorkspace {
         )
     }
 
-    /// Stands in line; `wake` is called when the turn has come, unless it has come at once.
+    /// Stands in line; `wake` is called when the turn has come, unless it has come at once. The label is for the
+    /// end, and taken here so that one that will not do is refused before any work.
+    #[expect(clippy::too_many_arguments, reason = "this is the signature Python sees")]
     fn stand_in_line(
         &self,
         py: Python<'_>,
         author: TextArg,
+        _label: Option<TextArg>,
         thread: u64,
         task: Option<u64>,
         blocks: bool,

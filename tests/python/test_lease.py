@@ -6,8 +6,10 @@ import asyncio
 import os
 import random
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -370,6 +372,62 @@ def test_cancelling_at_any_moment_loses_no_turn(ws: Workspace) -> None:
 
     asyncio.run(run())
     assert ws.read_text("f") == "0"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_case_q01_a_loop_that_ends_while_a_block_ends_waits_for_it(any_ws: Workspace, fails: bool) -> None:
+    for number in range(200):
+        any_ws.write_text(f"d/{number}", "text")
+
+    async def run(number: int) -> None:
+        ended = asyncio.Event()
+
+        async def work() -> None:
+            async with any_ws.aio.writer(f"w{number}") as mine:
+                await mine.write_text(f"new/{number}", "text")
+                ended.set()
+                if fails:
+                    raise OopsError
+
+        task = asyncio.create_task(work())
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await ended.wait()
+        await asyncio.sleep(0.001 * (number % 4))
+
+    for number in range(12):
+        asyncio.run(run(number))
+        assert any_ws.exists(f"new/{number}") is not fails
+        assert (any_ws.head.author == f"w{number}") is not fails
+
+
+@pytest.mark.parametrize(("end", "kind"), [(sys.exit, None), (lambda: None, "used-after-fork")])
+def test_case_q02_a_child_forked_inside_a_block_neither_undoes_nor_checkpoints(
+    any_ws: Workspace, end: Callable[[], None], kind: str | None
+) -> None:
+    caught: BaseException | None = None
+    code = pid = -1
+    try:
+        with any_ws.writer("parent") as mine:
+            mine.write_text("a.txt", "of the parent")
+            pid = os.fork()
+            if pid == 0:
+                end()
+            else:
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                assert mine.read_text("a.txt") == "of the parent"
+    except BaseException as error:
+        caught = error
+    if pid == 0:
+        os._exit(0 if caught is not None and getattr(caught, "kind", None) == kind else 1)
+    assert (code, caught) == (0, None)
+    assert [point.author for point in any_ws.checkpoints()][1:] == ["parent"]
+
+
+def test_a_label_that_will_not_do_is_refused_before_any_work(any_ws: Workspace) -> None:
+    for label, error in (("\ud800", InvalidArgumentError), (5, TypeError)):
+        with pytest.raises(error), any_ws.writer("coder", label=label) as coder:  # type: ignore[arg-type]
+            coder.write_text("a.txt", "hours of work")
+        assert not any_ws.exists("a.txt")
 
 
 def test_case_q10_a_root_opened_twice_has_one_line(disk: Workspace, root: Path, tmp_path: Path) -> None:
