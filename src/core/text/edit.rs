@@ -19,9 +19,12 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
+/// Files larger than this, or that would be, are not edited as text.
+pub const MAX_BYTES: usize = 256 << 20;
 /// Longest search for a near match once an edit has failed.
 const NEAR_BUDGET: Duration = Duration::from_millis(40);
 /// Text looked at for a near match; behind it the exact message is not worth the time.
@@ -88,8 +91,9 @@ pub fn is_binary_for_edit(content: &[u8]) -> bool {
 /// Replaces `old` by `new`. It must occur exactly `count` times; `None` takes all, at least one.
 ///
 /// # Errors
-/// `invalid-argument` (empty `old`, `count` of zero), `binary-file`, `edit-no-match`, `edit-ambiguous`, and `not-utf8` if
-/// the file is not UTF-8 and the edit would put characters of another encoding into it.
+/// `invalid-argument` (empty `old`, `count` of zero), `binary-file`, `edit-no-match`, `edit-ambiguous`, `file-too-large`
+/// for what would come out of it, and `not-utf8` if the file is not UTF-8 and the edit would put characters of another
+/// encoding into it.
 pub fn edit(content: &[u8], old: &str, new: &str, count: Option<usize>) -> Result<Edited> {
     check_arguments(old, count)?;
     if is_binary_for_edit(content) {
@@ -385,58 +389,66 @@ impl<'a> OffsetMap<'a> {
 }
 
 /// One occurrence in the shown text and what replaces it.
+/// A place, and what comes there: shared, because one text may come to a million places.
 struct Hit {
     range: Range<usize>,
-    new: String,
+    new: Rc<str>,
 }
 
 fn find(text: &str, old: &str, new: &str, count: Option<usize>) -> Result<Vec<Hit>> {
     let exact = places(text.as_bytes(), old.as_bytes(), count);
     if !exact.is_empty() {
-        return counted(text, exact_hits(text, old, new, exact), count);
+        check_count(text, &exact, count)?;
+        return bounded(text, exact_hits(text, old, new, exact));
     }
     for lone in [false, true] {
-        let hits = find_any_ending(text, old, new, count, lone);
-        if !hits.is_empty() {
-            return counted(text, hits, count);
+        let found = places_any_ending(text, old, count, lone);
+        if !found.is_empty() {
+            let starts: Vec<usize> = found.iter().map(|range| range.start).collect();
+            check_count(text, &starts, count)?;
+            return bounded(text, any_ending_hits(text, new, found));
         }
     }
     Err(no_match(text, old))
 }
 
-/// Finds where `old` occurs. Asked for the one place, overlapping ones count too: which of them is meant?
+/// Finds where `old` occurs. Asked for the one place, an overlapping one counts too: which of them is meant?
 fn places(text: &[u8], old: &[u8], count: Option<usize>) -> Vec<usize> {
     let finder = memmem::Finder::new(old);
-    if count != Some(1) {
-        return finder.find_iter(text).collect();
-    }
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(at) = text.get(from..).and_then(|rest| finder.find(rest)) {
-        found.push(from + at);
-        from += at + 1;
+    let mut found: Vec<usize> = finder.find_iter(text).collect();
+    if let ([only], Some(1)) = (found.as_slice(), count) {
+        let after = only + 1;
+        found.extend(finder.find(&text[after..]).map(|at| after + at));
     }
     found
 }
 
-fn counted(text: &str, hits: Vec<Hit>, count: Option<usize>) -> Result<Vec<Hit>> {
-    match count {
-        Some(wanted) if wanted != hits.len() => {
-            let mut lines = String::new();
-            let (mut at, mut line) = (0, 1);
-            for hit in hits.iter().take(10) {
-                line += newlines(&text[at..hit.range.start]);
-                at = hit.range.start;
-                let _infallible = write!(lines, "{}{line}", if lines.is_empty() { "" } else { ", " });
-            }
-            let times = if hits.len() == 1 { "once".to_owned() } else { format!("{} times", hits.len()) };
-            let word = if hits.len() == 1 { "line" } else { "lines" };
-            let more = if hits.len() > 10 { ", …" } else { "" };
-            let message = format!("old occurs {times}, not {wanted}: {word} {lines}{more}");
-            Err(Error::new(ErrorKind::EditAmbiguous, message))
-        }
-        _ => Ok(hits),
+fn check_count(text: &str, places: &[usize], count: Option<usize>) -> Result<()> {
+    let Some(wanted) = count.filter(|&wanted| wanted != places.len()) else { return Ok(()) };
+    let mut lines = String::new();
+    let (mut at, mut line) = (0, 1);
+    for &place in places.iter().take(10) {
+        line += newlines(&text[at..place]);
+        at = place;
+        let _infallible = write!(lines, "{}{line}", if lines.is_empty() { "" } else { ", " });
     }
+    let times = if places.len() == 1 { "once".to_owned() } else { format!("{} times", places.len()) };
+    let word = if places.len() == 1 { "line" } else { "lines" };
+    let more = if places.len() > 10 { ", …" } else { "" };
+    let message = format!("old occurs {times}, not {wanted}: {word} {lines}{more}");
+    Err(Error::new(ErrorKind::EditAmbiguous, message))
+}
+
+/// Refuses what would grow beyond what can be edited, before a byte of it is made.
+fn bounded(text: &str, hits: Vec<Hit>) -> Result<Vec<Hit>> {
+    let goes: usize = hits.iter().map(|hit| hit.range.len()).sum();
+    let comes = hits.iter().fold(0_usize, |sum, hit| sum.saturating_add(hit.new.len()));
+    let size = comes.saturating_add(text.len() - goes);
+    if size > MAX_BYTES && comes > goes {
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("the file would have {size} bytes"))
+            .with_hint("Use a shorter replacement, or replace fewer places."));
+    }
+    Ok(hits)
 }
 
 fn newlines(text: &str) -> usize {
@@ -456,10 +468,12 @@ fn exact_hits(text: &str, old: &str, new: &str, places: Vec<usize>) -> Vec<Hit> 
     let last = memchr::memrchr(b'\n', bytes).map_or_else(|| dominant_ending(text).unwrap_or("\n"), ending_at);
     let mut next = memchr::memchr(b'\n', bytes);
     let mut hits = Vec::with_capacity(places.len());
+    let as_it_is: Rc<str> = Rc::from(new);
+    let mut with_endings = Vec::new();
     for at in places {
         let range = at..at + old.len();
         if is_named {
-            hits.push(Hit { range, new: new.to_owned() });
+            hits.push(Hit { range, new: Rc::clone(&as_it_is) });
             continue;
         }
         if next.is_some_and(|next| next < range.end) {
@@ -474,17 +488,30 @@ fn exact_hits(text: &str, old: &str, new: &str, places: Vec<usize>) -> Vec<Hit> 
         } else {
             next.map_or(last, ending_at)
         };
-        let (first, rest) = match new.strip_prefix('\n') {
-            Some(rest) if is_cut => ("\n", rest),
-            _ => ("", new),
-        };
-        hits.push(Hit { range, new: format!("{first}{}", rest.replace('\n', ending)) });
+        let new = made_once(&mut with_endings, (is_cut, ending), || {
+            let (first, rest) = match new.strip_prefix('\n') {
+                Some(rest) if is_cut => ("\n", rest),
+                _ => ("", new),
+            };
+            format!("{first}{}", rest.replace('\n', ending))
+        });
+        hits.push(Hit { range, new });
     }
     hits
 }
 
+/// Returns the text of a key, made when it is asked for the first time; there are a handful of keys.
+fn made_once<K: PartialEq>(made: &mut Vec<(K, Rc<str>)>, key: K, make: impl FnOnce() -> String) -> Rc<str> {
+    if let Some((_, text)) = made.iter().find(|(known, _)| *known == key) {
+        return Rc::clone(text);
+    }
+    let text: Rc<str> = Rc::from(make());
+    made.push((key, Rc::clone(&text)));
+    text
+}
+
 /// Finds `old` with every line ending taken as the same: `\r\n` and `\n`, and `\r` alone too if `lone`.
-fn find_any_ending(text: &str, old: &str, new: &str, count: Option<usize>, lone: bool) -> Vec<Hit> {
+fn places_any_ending(text: &str, old: &str, count: Option<usize>, lone: bool) -> Vec<Range<usize>> {
     let plain = |text: &str| {
         let text = text.replace("\r\n", "\n");
         if lone { text.replace('\r', "\n") } else { text }
@@ -504,16 +531,20 @@ fn find_any_ending(text: &str, old: &str, new: &str, count: Option<usize>, lone:
         }
     }
     let place = |plain_at: usize| plain_at + left_out.partition_point(|&cut| cut < plain_at);
+    let found = places(plain_text.as_bytes(), plain_old.as_bytes(), count);
+    found.into_iter().map(|at| place(at)..place(at + plain_old.len())).collect()
+}
+
+/// Makes the hits of places with other line endings than `old`: new lines get those of the place.
+fn any_ending_hits(text: &str, new: &str, places: Vec<Range<usize>>) -> Vec<Hit> {
     let plain_new = new.replace("\r\n", "\n");
     let of_file = dominant_ending(text);
-    places(plain_text.as_bytes(), plain_old.as_bytes(), count)
-        .into_iter()
-        .map(|at| {
-            let range = place(at)..place(at + plain_old.len());
-            let ending = dominant_ending(&text[range.clone()]).or(of_file).unwrap_or("\n");
-            Hit { range, new: plain_new.replace('\n', ending) }
-        })
-        .collect()
+    let mut with_endings = Vec::new();
+    let hit = |range: Range<usize>| {
+        let ending = dominant_ending(&text[range.clone()]).or(of_file).unwrap_or("\n");
+        Hit { range, new: made_once(&mut with_endings, ending, || plain_new.replace('\n', ending)) }
+    };
+    places.into_iter().map(hit).collect()
 }
 
 /// Returns the most frequent line ending, the first one seen among equals.
@@ -1137,6 +1168,20 @@ mod tests {
     }
 
     #[test]
+    fn case_n10_many_places_and_long_texts_cost_what_they_hold() {
+        let before = Instant::now();
+        let file = "}\n".repeat(200_000);
+        let long = "x".repeat(30_000);
+        assert_eq!(kind(edit(file.as_bytes(), "}", &long, Some(1))), ErrorKind::EditAmbiguous);
+        assert_eq!(kind(edit(file.as_bytes(), "}", &long, None)), ErrorKind::FileTooLarge);
+        assert_eq!(kind(edit(file.replace('\n', "\r\n").as_bytes(), "}\n}", &long, None)), ErrorKind::FileTooLarge);
+        // A text that overlaps itself everywhere is not compared everywhere.
+        let line = "a".repeat(400_000);
+        assert_eq!(kind(edit(line.as_bytes(), &line[..200_001], "b", Some(1))), ErrorKind::EditAmbiguous);
+        assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
+    }
+
+    #[test]
     fn counts_are_kept() {
         let file = b"a\nb\na\na\n";
         let error = edit(file, "a", "x", Some(1)).unwrap_err();
@@ -1148,6 +1193,11 @@ mod tests {
         assert_eq!(edit(file, "a", "x", Some(3)).unwrap().replaced, 3);
         assert_eq!(edit(file, "a", "", None).unwrap().bytes, b"\nb\n\n\n");
         assert_eq!(edit(b"aaa", "aa", "b", None).unwrap().bytes, b"ba");
+        assert_eq!(kind(edit(b"aaa", "aa", "b", Some(1))), ErrorKind::EditAmbiguous);
+        // The number told is one that can be given.
+        let told = edit(b"aaaa", "aa", "b", Some(1)).unwrap_err();
+        assert!(told.message().starts_with("old occurs 2 times"), "{told}");
+        assert_eq!(edit(b"aaaa", "aa", "b", Some(2)).unwrap().bytes, b"bb");
         assert_eq!(edit(file, "b", "b", Some(1)).unwrap().bytes, file);
         for (old, count, expected) in [
             ("", Some(1), ErrorKind::InvalidArgument),

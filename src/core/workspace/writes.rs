@@ -18,8 +18,6 @@ use crate::core::tree::{DIRECTORY_MODE, Entry, FILE_MODE, Kind, MAX_DEPTH, Tree}
 use std::io::Read;
 use std::sync::Arc;
 
-/// Files larger than this are not edited as text.
-const MAX_EDIT_BYTES: u64 = 256 << 20;
 /// Lines of a diff an edit answers with.
 const EDIT_DIFF_LINES: usize = 200;
 
@@ -157,7 +155,7 @@ impl Workspace {
             WriteOptions { parents: false, create_only: false, if_hash: options.if_hash, author: options.author };
         let (at, content) = self.rewrite(path, MutationKind::Edit, write, work, |before, _| {
             let Some(before) = before else { return Err(Error::new(ErrorKind::FileNotFound, "no such file")) };
-            if before.len() > MAX_EDIT_BYTES {
+            if before.len() > text::edit::MAX_BYTES as u64 {
                 return Err(Error::new(ErrorKind::FileTooLarge, "the file is too large to be edited as text"));
             }
             let bytes = before.read_all()?;
