@@ -36,6 +36,8 @@ async def later(method: Callable[..., T], /, *args: object, **keywords: object) 
     except asyncio.CancelledError:
         handle.cancel()
         raise
+    except _native.Stopped:
+        return await later(method, *args, **keywords)
 
 
 async def through(method: Callable[..., T], /, *args: object, **keywords: object) -> T:
@@ -54,7 +56,10 @@ async def through(method: Callable[..., T], /, *args: object, **keywords: object
             await asyncio.wait([future])
         except asyncio.CancelledError as error:
             cancelled = error
-    result = future.result()
+    try:
+        result = future.result()
+    except _native.Stopped:
+        result = await later(method, *args, **keywords)
     if cancelled is not None:
         raise cancelled
     return result
@@ -86,6 +91,8 @@ async def later_reporting(
             # The caller's function failed: its error ends the call, as it does in the synchronous one.
             raise failure
         result = await future
+    except _native.Stopped:
+        return await later(method, *args, **keywords)
     except BaseException:
         handle.cancel()
         future.cancel()

@@ -34,6 +34,9 @@ class Later:
     def cancel(self) -> None: ...
     def progress(self) -> tuple[int, int, int]: ...
 
+class Stopped(Exception):
+    """The end of the interpreter stopped a call before anything happened; called again, it runs in place."""
+
 @final
 class Turn:
     """A place in the line for the writer lease; giving it up is `leave`."""

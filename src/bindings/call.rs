@@ -16,16 +16,16 @@
 //! inherits no lock that nobody will give up; if one is still at work then, the child's inherited
 //! workspaces say `used-after-fork` instead of hanging. The runtime carries the pid it was made in; a child
 //! makes its own. Exit: no new call is taken, running ones are cancelled and waited for with the interpreter
-//! released, and after that no thread attaches again: what is still running is left to the operating system.
-//! Only daemon threads still run loops then; an await of theirs never returns, as nothing else of theirs
-//! does, instead of ending in an error that the interpreter would print in its last moments.
+//! released, and after that no pool thread attaches again: what is still running is left to the operating
+//! system. What is awaited from then on runs on the thread that awaits it, and so does what was stopped for
+//! the end: an exit function, or a daemon thread that one of them waits for, may still have something to save.
 
 use super::convert::to_py_err;
 use crate::core::cancel::{Watcher, Work};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::workspace::forked_while_busy;
 use parking_lot::{Condvar, Mutex};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::PyException;
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,13 @@ use tokio::runtime::Runtime;
 /// Deep trees are walked by recursion; a page of this is used only when it is needed.
 const STACK_BYTES: usize = 64 << 20;
 const POLL: Duration = Duration::from_millis(50);
+
+pyo3::create_exception!(
+    hedgerow._native,
+    Stopped,
+    PyException,
+    "The end of the interpreter stopped a call before anything happened; called again, it runs in place."
+);
 
 /// One pending call: the loop and future to complete, and the flag that cancels the work.
 #[pyclass(module = "hedgerow._native", frozen)]
@@ -323,8 +330,8 @@ struct Pool {
 struct Calls {
     next: u64,
     running: HashMap<u64, Work>,
-    /// No new calls: the thread that ends the interpreter.
-    closing: Option<ThreadId>,
+    /// The pool takes no new calls: the interpreter ends.
+    closing: bool,
     /// No attaching: the wait is over.
     closed: bool,
 }
@@ -341,13 +348,9 @@ fn start<T: Send + 'static>(
     convert: impl for<'py> FnOnce(Python<'py>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
     let work = later.get().work.clone();
-    let ticket = match take_ticket(&work) {
-        Ok(ticket) => ticket,
-        Err(closing) if closing == std::thread::current().id() => {
-            return Err(PyRuntimeError::new_err("the interpreter is closing; no new calls are taken"));
-        }
-        // A daemon thread's: it waits for the end.
-        Err(_) => return Ok(py.None()),
+    let Some(ticket) = take_ticket(&work) else {
+        let value = block(py, None, act).and_then(|value| convert(py, value))?;
+        return later.get().future.call_method1(py, "set_result", (value,));
     };
     let call = move |turn: Option<tokio::sync::OwnedMutexGuard<()>>| {
         let result = {
@@ -396,17 +399,11 @@ fn finish<T>(
         std::mem::forget(convert);
         return;
     }
-    let closing = CALLS.lock().as_ref().is_some_and(|calls| calls.closing.is_some());
-    let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Cancelled);
+    let closing = CALLS.lock().as_ref().is_some_and(|calls| calls.closing);
     let attached = Python::try_attach(|py| {
-        // A loop that runs while the interpreter ends runs in a daemon thread: nobody asked for this cancellation.
-        if closing && cancelled && is_running(py, &later.get().event_loop) {
-            give_back(ticket);
-            drop(later);
-            return;
-        }
         let outcome = match result {
             Ok(value) => convert(py, value),
+            Err(error) if error.kind() == ErrorKind::Cancelled && closing => Err(Stopped::new_err(())),
             Err(error) if error.kind() == ErrorKind::Cancelled => Err(CancelledError::new_err(())),
             Err(error) => Err(to_py_err(py, &error)),
         };
@@ -429,10 +426,6 @@ fn finish<T>(
     }
 }
 
-fn is_running(py: Python<'_>, event_loop: &Py<PyAny>) -> bool {
-    event_loop.call_method0(py, "is_running").and_then(|running| running.is_truthy(py)).unwrap_or(false)
-}
-
 /// Runs on the loop's own thread.
 #[pyfunction]
 fn complete(future: &Bound<'_, PyAny>, value: Py<PyAny>, error: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -450,16 +443,16 @@ fn complete(future: &Bound<'_, PyAny>, value: Py<PyAny>, error: &Bound<'_, PyAny
     Ok(())
 }
 
-/// Enters a call among the running ones, or names the thread that ends the interpreter.
-fn take_ticket(work: &Work) -> std::result::Result<u64, ThreadId> {
+/// Enters a call among the running ones, unless the interpreter ends.
+fn take_ticket(work: &Work) -> Option<u64> {
     let mut held = CALLS.lock();
     let calls = held.get_or_insert_with(Calls::default);
-    if let Some(closing) = calls.closing {
-        return Err(closing);
+    if calls.closing {
+        return None;
     }
     calls.next += 1;
     calls.running.insert(calls.next, work.clone());
-    Ok(calls.next)
+    Some(calls.next)
 }
 
 fn give_back(ticket: u64) {
@@ -504,7 +497,7 @@ pub(crate) fn _shutdown(py: Python<'_>, timeout: f64) {
         let deadline = Instant::now() + timeout;
         let mut held = CALLS.lock();
         let calls = held.get_or_insert_with(Calls::default);
-        calls.closing = Some(std::thread::current().id());
+        calls.closing = true;
         for work in calls.running.values() {
             work.cancel();
         }

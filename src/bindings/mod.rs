@@ -24,7 +24,7 @@ mod _native {
     use pyo3::{Bound, pyfunction};
 
     #[pymodule_export]
-    use super::call::Later;
+    use super::call::{Later, Stopped};
     #[pymodule_export]
     use super::diff::PyDiff;
     #[pymodule_export]
