@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,7 @@ BUILTINS = {
     "EditError": ValueError,
     "QuotaError": OSError,
     "LockTimeoutError": TimeoutError,
+    "DeadlockError": RuntimeError,
     "ClosedError": ValueError,
     "NotSupportedError": OSError,
     "FileSystemError": OSError,
@@ -38,6 +40,18 @@ KINDS = [str(kind) for kind in ErrorKind]
 
 def test_codes_are_those_of_the_core() -> None:
     assert {code for code, _ in _native._all_error_kinds()} == set(KINDS) == set(_errors._CLASSES)
+
+
+def test_the_readme_lists_every_code_with_its_class() -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    table = readme.partition("## Errors")[2].partition("\n## ")[0]
+    listed = {}
+    for row in table.splitlines():
+        cells = row.split("|")
+        for code in re.findall(r"`([^`]+)`", cells[3]) if len(cells) > 3 else ():
+            listed[code] = re.findall(r"`([^`]+)`", cells[1])
+    assert set(listed) == set(KINDS)
+    assert all(_errors._CLASSES[code].__name__ in names for code, names in listed.items())
 
 
 def test_hints_are_one_imperative_sentence() -> None:
