@@ -300,6 +300,11 @@ def _below(glob: str, path: str) -> str:
     return glob.lstrip("/").removeprefix(base) if base not in ("/", "./") and "/" in glob else glob
 
 
+def _without_classes(glob: str) -> str:
+    """Return a pattern whose brackets are part of a name, as in `app/[id]/page.tsx`: for one that found nothing else."""
+    return glob.replace("[", "[[]")
+
+
 def _size(count: int) -> str:
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= size and count % size == 0:
@@ -510,6 +515,10 @@ class _Toolbox:
         path = await self.writable(call, path)
         raw = await call(self.native.edit, path, old, new, count=count, if_hash=None, encoding=None, author=self.author)
         times = "1 place" if raw["replaced"] == 1 else f"{raw['replaced']} places, the first"
+        if old == new:
+            return (
+                f"Nothing to change: old and new are the same text, in {times} at line {raw['line']} of {_shown(path)}"
+            )
         head = f"Edited {_shown(path)} in {times} at line {raw['line']}"
         body, cut = _clip(raw["diff"], self.max_output - len(head.encode()) - _RESERVED)
         if cut or raw["truncated"]:
@@ -521,20 +530,27 @@ class _Toolbox:
     ) -> str:
         if not pattern:
             raise _bad_argument("argument 'pattern' is empty")
-        raw = await call(
-            self.native.search,
-            pattern,
-            self.path(path or "."),
-            regex=regex,
-            ignore_case=False,
-            include=[] if glob is None else [_below(self.path(glob), path)],
-            exclude=[],
-            context=0,
-            max_file_bytes=1 << 20,
-            max_files=10_000,
-            max_matches=_MAX_MATCHES,
-            max_line_bytes=_MAX_LINE,
-        )
+
+        async def search(include: list[str]) -> dict[str, Any]:
+            return await call(
+                self.native.search,
+                pattern,
+                self.path(path or "."),
+                regex=regex,
+                ignore_case=False,
+                include=include,
+                exclude=[],
+                context=0,
+                max_file_bytes=1 << 20,
+                max_files=10_000,
+                max_matches=_MAX_MATCHES,
+                max_line_bytes=_MAX_LINE,
+            )
+
+        include = [] if glob is None else [_below(self.path(glob), path)]
+        raw = await search(include)
+        if not raw["files_searched"] and any("[" in each for each in include):
+            raw = await search([_without_classes(each) for each in include])
         matches = raw["matches"]
         notes = []
         if raw["truncated"] is not None:
@@ -545,6 +561,8 @@ class _Toolbox:
                 reasons[item["reason"]] = reasons.get(item["reason"], 0) + 1
             listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
             notes.append(f"[not searched: {listed}]")
+        if not matches and glob is not None and not raw["files_searched"] and not raw["skipped"]:
+            return f"No files match the glob '{escaped(self.clean(glob)[:80])}'; nothing was searched"
         if not matches:
             return "\n".join([f"No matches in {raw['files_searched']} files", *notes])
         lines = (
@@ -555,17 +573,16 @@ class _Toolbox:
         return self._lines(lines, len(matches), "matches", "narrow the path, glob or pattern", notes)
 
     async def glob_files(self, call: Call, pattern: str, path: str = ".") -> str:
-        raw = await call(self.native.glob, self.path(pattern), self.path(path or "."), max_results=_MAX_PATHS)
+        base = self.path(path or ".")
+        raw = await call(self.native.glob, self.path(pattern), base, max_results=_MAX_PATHS)
+        if not raw["paths"] and "[" in pattern:
+            raw = await call(self.native.glob, _without_classes(self.path(pattern)), base, max_results=_MAX_PATHS)
         notes = []
         if raw["truncated"]:
             notes.append(f"[stopped at {_MAX_PATHS} paths; narrow the pattern]")
         if raw["unreadable"]:
             notes.append(f"[{len(raw['unreadable'])} directories could not be read]")
         paths = [convert.path(found) for found in raw["paths"]]
-        if not paths and "[" in pattern:
-            # Brackets in a name, as in `app/[id]/page.tsx`: no class of characters was meant.
-            literal = self.path(pattern if path in ("", ".") else f"{path}/{pattern}")
-            paths = [literal] if await self._is_there(call, literal) else []
         if not paths:
             return "\n".join(["No files match", *notes])
         return self._lines(map(escaped, paths), len(paths), "paths", "narrow the pattern", notes)

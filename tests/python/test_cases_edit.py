@@ -147,6 +147,12 @@ def test_case_n10_n11_replacement_is_literal_and_the_diff_is_the_truth(
     assert (copy / "f").read_bytes().decode() == after
 
 
+def test_case_n11_an_edit_that_changes_nothing_says_so(any_ws: Workspace) -> None:
+    any_ws.write_text("f", "a\nb\n")
+    answer: Any = tools_of(any_ws)["edit_file"](path="f", old="b", new="b")  # type: ignore[operator]
+    assert answer == "Nothing to change: old and new are the same text, in 1 place at line 2 of f"
+
+
 @pytest.mark.parametrize("old", ["a.c", "[x]", "(", "*", "\\d", "^a", "$", "a|b", ".*"])
 def test_case_n10_old_text_is_literal_too(any_ws: Workspace, old: str) -> None:
     any_ws.write_text("f", "abc x 5 a b\n")
@@ -340,6 +346,30 @@ def test_case_s08_globs_mean_the_same_everywhere(ws: Workspace, disk: Workspace,
     if pattern == "*.py":
         return  # a filter without a slash may mean names at any depth; it is the same on both
     assert set(searched[0]) == {path for path in found[0] if path.endswith((".py", ".txt"))}
+
+
+@pytest.mark.parametrize(
+    "pattern", ["app/[id]/page.tsx", "app/[id]/*.tsx", "**/[id]/*", "app/[[id]]/x", "*/[id]/page.tsx"]
+)
+def test_case_s08_brackets_of_a_name_are_found_by_every_tool(any_ws: Workspace, pattern: str) -> None:
+    any_ws.write_text("app/[id]/page.tsx", "needle\n")
+    any_ws.write_text("app/[[id]]/x", "needle\n")
+    tools: Any = tools_of(any_ws)
+    path = "app/[[id]]/x" if "[[" in pattern else "app/[id]/page.tsx"
+    assert tools["glob_files"](pattern=pattern) == path
+    assert tools["search_files"](pattern="needle", glob=pattern) == f"{path}:1: needle"
+    any_ws.write_text("app/i/page.tsx", "needle\n")
+    if "[[" not in pattern:  # a class of characters, where it is one
+        assert tools["glob_files"](pattern=pattern) == "app/i/page.tsx"
+        assert tools["search_files"](pattern="needle", glob=pattern) == "app/i/page.tsx:1: needle"
+
+
+@pytest.mark.parametrize("glob", ["!*.py", "*.py,*.ts", "*.rs", "nowhere/**"])
+def test_case_s08_a_glob_that_no_file_matches_is_told(any_ws: Workspace, glob: str) -> None:
+    any_ws.write_text("a.py", "needle\n")
+    tools: Any = tools_of(any_ws)
+    assert tools["search_files"](pattern="needle", glob=glob).startswith(f"No files match the glob '{glob}'")
+    assert tools["search_files"](pattern="nothing", glob="*.py") == "No matches in 1 files"
 
 
 def test_case_s09_unreadable_directory_is_reported_and_the_rest_found(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_name_with_brackets_is_found_as_typed(any_ws: Workspace) -> None:
     any_ws.write_text("app/[id]/page.tsx", "x")
     named = tools(any_ws)
     assert named["glob_files"](pattern="app/[id]/page.tsx") == "app/[id]/page.tsx"
-    assert named["glob_files"](pattern="[id]/*", path="app") == "No files match"
+    assert named["glob_files"](pattern="[id]/*", path="app") == "app/[id]/page.tsx"
     assert named["glob_files"](pattern="[id]/page.tsx", path="app") == "app/[id]/page.tsx"
     assert named["glob_files"](pattern="app/[xyz]/page.tsx") == "No files match"
 
