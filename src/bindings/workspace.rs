@@ -929,12 +929,13 @@ impl PyWorkspace {
         &self,
         py: Python<'_>,
         author: TextArg,
-        _label: Option<TextArg>,
+        label: Option<TextArg>,
         thread: u64,
         task: Option<u64>,
         blocks: bool,
         wake: Py<PyAny>,
     ) -> PyResult<PyTurn> {
+        drop(label);
         let wake = super::lease::wake(wake);
         let turn = self.core.stand_in_line(Asker { thread, task, blocks }, &author, wake);
         turn.map(PyTurn::new).map_err(|error| to_py_err(py, &error))

@@ -43,8 +43,11 @@ struct Waiter {
     wake: Option<Wake>,
 }
 
-/// The lines of the directories that are open, by device and inode.
-static OPEN: Mutex<Vec<((u64, u64), Weak<Line>)>> = Mutex::new(Vec::new());
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// The lines of the directories that are open.
+static OPEN: Mutex<Vec<(Identity, Weak<Line>)>> = Mutex::new(Vec::new());
 
 /// Everybody who holds or wants the lease of one tree, in the order they came.
 #[derive(Default)]
