@@ -56,6 +56,7 @@ _MAX_MATCHES = 1_000
 _MAX_LINE = 500
 _MAX_PATHS = 10_000
 _MAX_LINKS = 40
+_CUT = " … "
 _PATH_ARGUMENTS = frozenset({"path", "subdir", "source", "destination"})
 """Arguments that may name what is not UTF-8, with surrogateescape; every other text must be encodable."""
 
@@ -115,11 +116,11 @@ class Tool:
     async def _answer(self, call: Call, values: tuple[object, ...], arguments: dict[str, object]) -> Answer:
         toolbox = self._toolbox
         try:
-            return Answer(_encodable(await self._body(call, **self.check(values, arguments))))
+            return Answer(toolbox.bounded(_encodable(await self._body(call, **self.check(values, arguments)))))
         except WorkspaceError as error:
             if toolbox.raise_errors:
                 raise
-            return Answer(_encodable(toolbox.clean(error_text(error))), True)
+            return Answer(toolbox.bounded(_encodable(toolbox.clean(error_text(error)))), True)
 
     def check(self, values: tuple[object, ...], arguments: dict[str, object]) -> dict[str, object]:
         """Return the arguments by name, with defaults left out.
@@ -345,6 +346,14 @@ class _Toolbox:
         for path in self._secret:
             text = text.replace(path, "<workspace>")
         return text
+
+    def bounded(self, text: str) -> str:
+        """Cut the middle out of an answer that is too long because of what it quotes: a path, or a pattern."""
+        data = text.encode()
+        if len(data) <= self.max_output:
+            return text
+        half = (self.max_output - len(_CUT.encode())) // 2
+        return f"{_clip(text, half)[0]}{_CUT}{data[-half:].decode('utf-8', 'ignore')}"
 
     def path(self, path: str) -> str:
         """Return what a model wrote as a path of the workspace."""

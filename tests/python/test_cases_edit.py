@@ -291,6 +291,24 @@ def test_case_t02_t04_t05_tool_answers_are_bounded_never_empty_and_can_be_contin
     assert seen == [f"{number:07}" for number in range(100_000)]
 
 
+def test_case_t02_t05_what_an_answer_quotes_is_bounded_too(any_ws: Workspace) -> None:
+    deep = "/".join(["é" * 100] * 15)
+    any_ws.write_text(f"{deep}/f", "a\n")
+    small: Any = {tool.name: tool for tool in any_ws.tools(max_output_bytes=256)}
+    answers = [
+        small["write_file"](path=f"{deep}/g", content="a"),
+        small["edit_file"](path=f"{deep}/f", old="a", new="b"),
+        small["read_file"](path=f"{deep}/missing"),
+        small["move_file"](source=f"{deep}/g", destination=f"{deep}/h"),
+        small["search_files"](pattern="(" * 5000, regex=True),
+    ]
+    assert all(0 < len(answer.encode()) <= 256 for answer in answers)
+    assert answers[2].startswith("Error: ")
+    assert answers[2].endswith("List the directory to see what exists.")
+    tools: Any = tools_of(any_ws)
+    assert len(tools["search_files"](pattern="(" * 60_000, regex=True).encode()) <= 48 * 1024
+
+
 async def test_case_s03_cancelled_search_stops_working(disk: Workspace, root: Path) -> None:
     for number in range(300):
         (root / f"f{number}").write_bytes(b"abcdefgh\n" * 100_000)
