@@ -684,6 +684,28 @@ def test_case_l28_rollback_of_paths_touches_nothing_else(disk: Workspace, root: 
     assert os.readlink(root / "link") == ("d" if expected("link") else "e")
 
 
+@pytest.mark.parametrize("how", ["through a link", "where a link was put"])
+def test_case_l28_a_path_of_a_rollback_is_what_either_state_holds(any_ws: Workspace, how: str) -> None:
+    any_ws.write_many({"d/x": "old", "other/x": "old"})
+    any_ws.symlink("link", "d")
+    kept = any_ws.checkpoint()
+    if how == "through a link":
+        any_ws.write_many({"d/x": "new", "other/x": "new"})
+        done = any_ws.rollback(kept, paths=["link/x"])
+        assert [str(change) for change in done.changes] == ["modified d/x"]
+        assert any_ws.readlink("link") == "d"
+    else:
+        any_ws.write_text("other/x", "new")
+        any_ws.remove("d", recursive=True)
+        any_ws.symlink("d", "other")
+        any_ws.rollback(kept, paths=["d/x"])
+        assert any_ws.stat("d").kind == "directory"
+    assert any_ws.read_text("d/x") == "old"
+    assert any_ws.read_text("other/x") == "new"
+    with pytest.raises(hedgerow.NotFoundError):
+        any_ws.rollback(kept, paths=["link/missing"])
+
+
 def test_case_l39_no_handle_or_mapping_stays_open(disk: Workspace, root: Path) -> None:
     (root / "f").write_text("old\n" * 1000)
     kept = disk.checkpoint()

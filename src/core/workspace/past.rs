@@ -162,14 +162,14 @@ impl Workspace {
         author: Option<&str>,
         work: &Work,
     ) -> Result<Rollback> {
-        let paths = match paths {
-            Some(paths) => Some(paths.iter().map(|path| self.path(path)).collect::<Result<Vec<_>>>()?),
-            None => None,
-        };
         let mut changing = self.change(work)?;
         changing.ensure_baseline()?;
         let target = find(&mut changing, reference)?;
         let captured = changing.capture()?;
+        let paths = match paths {
+            Some(paths) => Some(changing.held(&captured, &target, paths)?),
+            None => None,
+        };
         let Way { changes, tree } = changing.way_to(&captured, &target, paths.as_deref())?;
         let saved = changing.save_unsaved(&captured, "before rollback")?;
         let said = Said { checkpoint: Some(target.id), label, ..Said::new(MutationKind::Rollback, author) };
@@ -369,21 +369,33 @@ impl Changing<'_> {
         self.past.head().ok_or_else(|| Error::new(ErrorKind::CheckpointNotFound, "no checkpoint yet"))
     }
 
+    /// Chooses for each path how it is meant: as it is written if either state holds that, else through the
+    /// links on the way as they lead now.
+    fn held(&mut self, captured: &Captured, target: &Checkpoint, paths: &[&[u8]]) -> Result<Vec<WsPath>> {
+        let target_tree = self.past.tree(target)?;
+        let is_held = |path: &WsPath| Ok(captured.tree.get(path)?.is_some() || target_tree.get(path)?.is_some());
+        let mut held = Vec::with_capacity(paths.len());
+        for text in paths {
+            let written = self.workspace.path(text)?;
+            let path = if is_held(&written)? { written } else { self.workspace.past_path(text)? };
+            if !is_held(&path)? {
+                return Err(Error::new(
+                    ErrorKind::FileNotFound,
+                    "neither the present state nor the checkpoint holds this path",
+                )
+                .at(&path));
+            }
+            held.push(path);
+        }
+        Ok(held)
+    }
+
     /// Finds what has to change to reach a checkpoint, all of it or only `paths`, and makes sure that it can:
     /// nothing stands in the way, and every object needed is verified.
     pub(super) fn way_to(&mut self, captured: &Captured, target: &Checkpoint, paths: Option<&[WsPath]>) -> Result<Way> {
         let target_tree = self.past.tree(target)?;
         let mut changes = diff(&captured.tree, &target_tree)?;
         if let Some(paths) = paths {
-            for path in paths {
-                if captured.tree.get(path)?.is_none() && target_tree.get(path)?.is_none() {
-                    return Err(Error::new(
-                        ErrorKind::FileNotFound,
-                        "neither the present state nor the checkpoint holds this path",
-                    )
-                    .at(path));
-                }
-            }
             changes.retain(|change| {
                 // A directory on the way to a wanted path has to come with it, whatever stands there now.
                 let comes = matches!(change.after, Some(Entry::Directory { .. }))
