@@ -555,6 +555,54 @@ def test_case_l16_l18_f11_ignored_files_are_left_alone(root: Path, tmp_path: Pat
         assert identities(root)[b"mixed/big.bin"] == times[b"mixed/big.bin"]
 
 
+@pytest.mark.parametrize("ignore", [["build/", "*.log"], "gitignore"])
+@pytest.mark.parametrize("now", ["changed", "gone", "of another kind"])
+def test_case_l16_rules_that_came_later_leave_alone_what_an_older_checkpoint_holds(
+    root: Path, tmp_path: Path, ignore: Any, now: str
+) -> None:
+    store = tmp_path / "store"
+    (root / "build").mkdir()
+    for name in ("build/out", "a.log", "src.txt"):
+        (root / name).write_text("old")
+    (root / ".gitignore").write_text("build/\n*.log\n")
+    with opened(root, store) as ws:
+        kept = ws.checkpoint("kept")
+    if now != "changed":
+        shutil.rmtree(root / "build")
+        (root / "a.log").unlink()
+    if now == "changed":
+        (root / "build/out").write_text("in no checkpoint")
+        (root / "a.log").write_text("in no checkpoint")
+    elif now == "of another kind":
+        (root / "build").write_text("a file, which the rules do not mean")
+        (root / "a.log").mkdir()
+        (root / "a.log/x").write_text("in no checkpoint")
+    (root / "src.txt").write_text("new")
+    before = picture(root)
+    with opened(root, store, ignore=ignore) as ws:
+        done = ws.rollback(kept)
+        assert [str(change) for change in done.changes] == ["modified src.txt"]
+        assert not ws.status().changes
+        assert done.saved is not None
+        ws.rollback(done.saved)
+        assert picture(root) == before
+        for path in ("a.log", "build/out"):
+            if now == "changed":
+                with pytest.raises(hedgerow.InvalidArgumentError, match="ignored"):
+                    ws.rollback(kept, paths=[path])
+        assert ws.at(kept).read_text("a.log") == "old"
+
+
+def test_case_l16_what_is_ignored_now_is_not_told_as_deleted(root: Path, tmp_path: Path) -> None:
+    (root / "a.log").write_text("log")
+    with opened(root, tmp_path / "store") as ws:
+        ws.checkpoint()
+    with opened(root, tmp_path / "store", ignore=["*.log"]) as ws:
+        assert not ws.status().changes
+        (root / "a.log").unlink()
+        assert [str(change) for change in ws.status()] == ["deleted a.log"]
+
+
 def test_case_l23_l24_garbage_collection_in_either_repository_takes_nothing(tmp_path: Path) -> None:
     root, store = tmp_path / "root", tmp_path / "store"
     git("init", "-q", root)

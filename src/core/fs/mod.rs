@@ -80,6 +80,16 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// The reason of what the rules leave out.
+pub const IGNORED: &str = "ignored";
+
+impl Skipped {
+    /// Tells whether the rules left it out, rather than that it could not be read.
+    pub fn is_ignored(&self) -> bool {
+        self.reason == IGNORED
+    }
+}
+
 /// A whole filesystem as a tree.
 #[derive(Debug, Clone, Default)]
 pub struct Captured {

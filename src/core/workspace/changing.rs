@@ -7,7 +7,7 @@ use crate::core::cancel::Work;
 use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
-use crate::core::fs::{Captured, FileSystem, PutMode, Skipped, is_within};
+use crate::core::fs::{Captured, FileSystem, IGNORED, PutMode, Skipped, is_within};
 use crate::core::path::WsPath;
 use crate::core::store::checkpoint::{Checkpoint, CheckpointKind, Details, MAX_TOUCHED};
 use crate::core::store::past::{NewCheckpoint, Past};
@@ -280,15 +280,18 @@ impl Changing<'_> {
                 }
                 Ok(captured)
             }
-            Files::Memory(_) if !self.workspace.inner.ignore.is_none() => self.without_ignored(&captured.tree),
-            _ => Ok(captured),
+            Files::Memory(_) => self.without_ignored(&captured.tree),
+            Files::Disk(_) => Ok(captured),
         }
     }
 
-    /// Leaves out of a tree in memory what the rules leave out of a scan on disk.
-    fn without_ignored(&self, tree: &Tree) -> Result<Captured> {
-        let mut skipped = Vec::new();
+    /// Leaves out of a tree what the rules leave out of a scan on disk.
+    pub(super) fn without_ignored(&self, tree: &Tree) -> Result<Captured> {
         let rules = &self.workspace.inner.ignore;
+        if rules.is_none() {
+            return Ok(Captured { tree: tree.clone(), ..Captured::default() });
+        }
+        let mut skipped = Vec::new();
         let tree = filter(tree, &WsPath::root(), rules, &rules.layer(), &mut skipped)?;
         Ok(Captured { tree, skipped, ..Captured::default() })
     }
@@ -385,7 +388,7 @@ fn filter(tree: &Tree, at: &WsPath, rules: &IgnoreRules, layer: &Layer, skipped:
         let path = at.join(name.as_bytes());
         if layer.is_entry_ignored(&path, entry.kind() == Kind::Directory) {
             kept.remove(name);
-            skipped.push(Skipped { path, reason: "ignored".to_owned() });
+            skipped.push(Skipped { path, reason: IGNORED.to_owned() });
         } else if let Entry::Directory { tree, mode } = entry {
             let inside = filter(tree, &path, rules, &layer, skipped)?;
             if !inside.is_same(tree) {

@@ -135,15 +135,18 @@ impl Workspace {
             None => changing.head()?,
         };
         let old = changing.past.tree(&old)?;
-        let new = match b {
-            Some(reference) => {
-                let checkpoint = find(&mut changing, reference)?;
-                changing.past.tree(&checkpoint)?
-            }
-            None => changing.capture()?.tree,
+        let (new, left_out) = if let Some(reference) = b {
+            let checkpoint = find(&mut changing, reference)?;
+            (changing.past.tree(&checkpoint)?, Vec::new())
+        } else {
+            let captured = changing.capture()?;
+            (captured.tree, captured.skipped)
         };
         drop(changing);
         let mut changes = diff(&old, &new)?;
+        // What cannot be looked at is not known to be gone.
+        let left_out: HashSet<&WsPath> = left_out.iter().map(|skipped| &skipped.path).collect();
+        changes.retain(|change| change.after.is_some() || !is_within(&change.path, &left_out));
         if !base.is_root() {
             changes.retain(|change| change.path.starts_with(&base));
         }
@@ -378,6 +381,16 @@ impl Changing<'_> {
         for text in paths {
             let written = self.workspace.path(text)?;
             let path = if is_held(&written)? { written } else { self.workspace.past_path(text)? };
+            if let Some(left_out) = captured.skipped.iter().find(|skipped| path.starts_with(&skipped.path))
+                && (left_out.is_ignored() || !is_held(&path)?)
+            {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("checkpoints leave this path out ({}), and so does a rollback", left_out.reason),
+                )
+                .at(&path)
+                .with_hint("Read it from the checkpoint with at(ref), if that holds it, and write it yourself."));
+            }
             if !is_held(&path)? {
                 return Err(Error::new(
                     ErrorKind::FileNotFound,
@@ -393,8 +406,9 @@ impl Changing<'_> {
     /// Finds what has to change to reach a checkpoint, all of it or only `paths`, and makes sure that it can:
     /// nothing stands in the way, and every object needed is verified.
     pub(super) fn way_to(&mut self, captured: &Captured, target: &Checkpoint, paths: Option<&[WsPath]>) -> Result<Way> {
-        let target_tree = self.past.tree(target)?;
-        let mut changes = diff(&captured.tree, &target_tree)?;
+        // The checkpoint may be older than the rules: what they ignore stays as it is, there or not.
+        let aimed = self.without_ignored(&self.past.tree(target)?)?;
+        let mut changes = diff(&captured.tree, &aimed.tree)?;
         if let Some(paths) = paths {
             changes.retain(|change| {
                 // A directory on the way to a wanted path has to come with it, whatever stands there now.
@@ -406,8 +420,11 @@ impl Changing<'_> {
         // What either capture left out is not known to be absent, so it is not removed for being so.
         let left_out: HashSet<&WsPath> = captured.skipped.iter().map(|skipped| &skipped.path).collect();
         let mut unknown = left_out.clone();
-        unknown.extend(target.details.skipped.iter().map(|skipped| &skipped.path));
+        unknown.extend(target.details.skipped.iter().chain(&aimed.skipped).map(|skipped| &skipped.path));
+        let ignored: HashSet<&WsPath> =
+            captured.skipped.iter().filter(|skipped| skipped.is_ignored()).map(|skipped| &skipped.path).collect();
         let all = changes.len();
+        changes.retain(|change| !is_within(&change.path, &ignored));
         changes.retain(|change| {
             let is_directory = matches!(change.before, Some(Entry::Directory { .. }));
             let holds_unknown = || is_directory && unknown.iter().any(|path| path.starts_with(&change.path));
@@ -426,7 +443,7 @@ impl Changing<'_> {
             }
         }
         let is_whole = paths.is_none() && changes.len() == all;
-        let tree = if is_whole { target_tree } else { patched(&captured.tree, &changes)? };
+        let tree = if is_whole { aimed.tree } else { patched(&captured.tree, &changes)? };
         Ok(Way { changes, tree })
     }
 

@@ -10,7 +10,7 @@ use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::fs::jail::{self, Stat};
-use crate::core::fs::{Keeper, Skipped};
+use crate::core::fs::{IGNORED, Keeper, Skipped};
 use crate::core::path::{Name, WsPath};
 use crate::core::tree::diff::unchanged;
 use crate::core::tree::ignore::{IgnoreRules, Layer};
@@ -186,7 +186,7 @@ impl<'a> Scan<'a> {
         for (name, stat) in listing {
             let below = || path.join(name.as_bytes());
             if ignored(&name, &stat) {
-                self.skip(below(), "ignored");
+                self.skip(below(), IGNORED);
                 continue;
             }
             match stat.kind {
