@@ -791,6 +791,27 @@ def test_case_m05_store_is_outside_the_tree(disk: Workspace, root: Path) -> None
     assert stat.S_ISDIR(root.stat().st_mode)
 
 
+@pytest.mark.parametrize("where", ["link/store", "elsewhere/../project/store", "link", "new/../project/new"])
+def test_case_m05_no_way_of_writing_it_puts_the_store_into_the_tree(root: Path, where: str) -> None:
+    (root / "sub").mkdir()
+    (root.parent / "elsewhere").mkdir()
+    (root.parent / "link").symlink_to(root / "sub")
+    with pytest.raises(hedgerow.InvalidArgumentError, match="the store lies inside the workspace"):
+        Workspace.open(root, store=f"{root.parent}/{where}")
+    assert sorted(os.listdir(root)) == ["sub"]
+
+
+@pytest.mark.parametrize("inside", ["", "hedgerow", "hedgerow/workspaces/w"])
+def test_case_m05_no_workspace_is_opened_in_a_store(root: Path, tmp_path: Path, inside: str) -> None:
+    store = tmp_path / "store"
+    with opened(root, store) as ws:
+        ws.checkpoint()
+    (tmp_path / "link").symlink_to(store / inside)
+    for place in (store / inside, tmp_path / "link"):
+        with pytest.raises(hedgerow.InvalidArgumentError):
+            Workspace.open(place, store=store)
+
+
 def test_case_l12_without_a_file_handle_left_nothing_breaks_for_later(tmp_path: Path) -> None:
     root, store = tmp_path / "root", tmp_path / "store"
     root.mkdir()

@@ -36,7 +36,7 @@ use crate::core::store::record::Keep;
 use crate::core::tree::Tree;
 use crate::core::tree::ignore::IgnoreRules;
 use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -204,8 +204,16 @@ impl Workspace {
         if !open.allow_large {
             refuse_large(disk.host_root(), open.home.as_deref())?;
         }
-        if store.starts_with(disk.host_root()) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the store lies inside the workspace")
+        let real_store = real(store);
+        let nested = if real_store.starts_with(disk.host_root()) {
+            Some("the store lies inside the workspace")
+        } else if disk.host_root().starts_with(&real_store) {
+            Some("the workspace lies inside the store")
+        } else {
+            None
+        };
+        if let Some(message) = nested {
+            return Err(Error::new(ErrorKind::InvalidArgument, message)
                 .with_hint("Choose a store directory outside the workspace, where no tool can reach it."));
         }
         if open.read_only && !GitPast::exists(store, &id) {
@@ -435,6 +443,22 @@ fn id_of_root(root: &Path) -> String {
 #[expect(clippy::disallowed_methods, reason = "the caller's own paths, once, at open")]
 fn absolute(path: &Path, doing: &str) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| Error::io(&error, doing))
+}
+
+/// Returns where an absolute path leads, as far as it exists, for comparing with other host paths; never for opening.
+#[expect(clippy::disallowed_methods, reason = "the caller's own paths, once, at open")]
+fn real(path: &Path) -> PathBuf {
+    let mut real = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(real.pop()),
+            _ => real.push(part),
+        }
+        if let Ok(there) = std::fs::canonicalize(&real) {
+            real = there;
+        }
+    }
+    real
 }
 
 /// A whole machine or a home is hardly ever what somebody wants an agent to work in.
