@@ -812,6 +812,19 @@ def test_case_m05_no_workspace_is_opened_in_a_store(root: Path, tmp_path: Path, 
             Workspace.open(place, store=store)
 
 
+def test_case_m05_repository_of_a_working_tree_is_not_made_a_store(root: Path, tmp_path: Path) -> None:
+    git("init", "-q", "-b", "trunk", tmp_path / "theirs")
+    before = picture(tmp_path / "theirs")
+    with pytest.raises(hedgerow.InvalidArgumentError):
+        Workspace.open(root, store=tmp_path / "theirs/.git")
+    with pytest.raises(hedgerow.InvalidArgumentError):
+        Workspace.memory(store=tmp_path / "theirs/.git")
+    assert picture(tmp_path / "theirs") == before
+    git("init", "-q", "--bare", tmp_path / "bare.git")
+    with opened(root, tmp_path / "bare.git") as ws:
+        assert ws.checkpoint("one").label == "one"
+
+
 def test_case_l12_without_a_file_handle_left_nothing_breaks_for_later(tmp_path: Path) -> None:
     root, store = tmp_path / "root", tmp_path / "store"
     root.mkdir()

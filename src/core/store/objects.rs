@@ -1305,6 +1305,13 @@ fn lay_out(root: &Dir) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidArgument, "the store directory holds other files")
             .with_hint("Name a directory that is empty or does not exist yet."));
     }
+    if own.is_none()
+        && let Some(config) = root.read("config", 1 << 20)?
+        && !is_bare(&config)
+    {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the store directory is the repository of a working tree")
+            .with_hint("Name a directory that is empty or does not exist yet."));
+    }
     root.protect()?;
     root.make_dir("hedgerow")?;
     let own = root.sub("hedgerow", true)?;
@@ -1320,6 +1327,15 @@ fn lay_out(root: &Dir) -> Result<()> {
     own.publish_first("format.json", format!("{{\"version\":{FORMAT}}}\n").as_bytes(), &scratch)?;
     own.sync()?;
     root.sync()
+}
+
+/// Tells whether a repository says in its configuration that it has no working tree.
+fn is_bare(config: &[u8]) -> bool {
+    config.split(|&byte| byte == b'\n').any(|line| {
+        let mut words = line.split(|byte| byte.is_ascii_whitespace() || *byte == b'=').filter(|word| !word.is_empty());
+        let [name, value] = [words.next(), words.next()].map(Option::unwrap_or_default);
+        name.eq_ignore_ascii_case(b"bare") && value.eq_ignore_ascii_case(b"true")
+    })
 }
 
 fn check_format(own: &Dir) -> Result<()> {
