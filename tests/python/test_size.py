@@ -8,6 +8,9 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +58,61 @@ def root(tmp_path: Path) -> Path:
     made = tmp_path / "root"
     made.mkdir()
     return made
+
+
+@contextmanager
+def restless(file: Path, how: str) -> Iterator[None]:
+    """Change a file all the time; the appended one stays below 64 MB."""
+    stop = threading.Event()
+
+    def append() -> None:
+        with open(file, "ab", buffering=0) as out:
+            while not stop.wait(0.0005):
+                if out.tell() < 64 << 20:
+                    out.write(b"y" * 4096)
+
+    def rewrite() -> None:
+        size, turn = file.stat().st_size, 0
+        with open(file, "r+b", buffering=0) as out:
+            while not stop.is_set():
+                turn += 1
+                out.truncate(size - (1 << 20))
+                out.seek(0)
+                out.write(bytes([turn % 256]) * (size - 4096 * (turn % 7)))
+
+    thread = threading.Thread(target=append if how == "appended to" else rewrite)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("how", ["appended to", "rewritten"])
+def test_case_f_a_large_file_that_never_holds_still_costs_no_checkpoint(root: Path, tmp_path: Path, how: str) -> None:
+    (root / "log").write_bytes(b"x" * (9 << 20))
+    (root / "other").write_text("0")
+    with Workspace.open(root, store=tmp_path / "store") as ws:
+        with restless(root / "log", how):
+            made = []
+            for turn in range(3):
+                (root / "other").write_text(str(turn))
+                made.append(ws.checkpoint())
+        for turn, checkpoint in enumerate(made):
+            then = ws.at(checkpoint)
+            assert then.read_text("other") == str(turn)
+            if how == "appended to":
+                data = then.read_bytes("log")
+                assert data == b"x" * (9 << 20) + b"y" * (len(data) - (9 << 20))
+            elif not then.exists("log"):
+                assert [(skipped.path, skipped.reason) for skipped in checkpoint.skipped] == [("log", "changing")]
+        last = ws.checkpoint()
+        assert not last.skipped
+        ws.rollback(made[0])
+        assert ws.read_text("other") == "0"
+        ws.rollback(last)
+        assert ws.at(last).read_bytes("log") == (root / "log").read_bytes()
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ pub trait Keeper: Send + Sync {
 pub struct Skipped {
     /// Where.
     pub path: WsPath,
-    /// One word or two: `fifo`, `socket`, `device`, `unreadable`, `ignored`.
+    /// One word or two: `fifo`, `socket`, `device`, `unreadable`, `too deep`, `changing`, `ignored`.
     pub reason: String,
 }
 

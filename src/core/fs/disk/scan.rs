@@ -208,6 +208,8 @@ impl<'a> Scan<'a> {
                     Err(error) if is_gone(&error) => {}
                     Err(error) if error.kind() == ErrorKind::PermissionDenied => self.skip(below(), "unreadable"),
                     Err(error) if error.kind() == ErrorKind::SpecialFile => self.skip(below(), "special"),
+                    // One file that is rewritten all the time must not cost the checkpoint of all others.
+                    Err(error) if error.kind() == ErrorKind::PathRace => self.skip(below(), "changing"),
                     Err(error) => return Err(error.at(&below())),
                 },
                 special => self.skip(below(), special.as_str()),
@@ -239,24 +241,28 @@ impl<'a> Scan<'a> {
             let looked = now_ns();
             let file = dir.open_listed(name.as_bytes())?;
             let before = *file.opened_stat();
-            let id = if before.size <= WHOLE_BYTES {
-                let bytes = file.read_all(WHOLE_BYTES * 2)?;
-                self.work.progress().bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                self.keeper.keep(&bytes).map(|id| (id, bytes.len() as u64))
+            let is_large = before.size > WHOLE_BYTES;
+            let is_last = tries >= if is_large { 1 } else { 3 };
+            let id = if is_large {
+                let reader = FileReader { file: &file, at: 0, work: self.work };
+                // What is appended all the time (a log) is kept as long as it was when it was opened.
+                let len = if is_last { before.size } else { u64::MAX };
+                self.keeper.keep_stream(before.size, &mut reader.take(len), self.work).map(|id| (id, before.size))
             } else {
-                self.keeper
-                    .keep_stream(before.size, &mut FileReader { file: &file, at: 0, work: self.work }, self.work)
-                    .map(|id| (id, before.size))
+                file.read_all(WHOLE_BYTES * 2).and_then(|bytes| {
+                    self.work.progress().bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    self.keeper.keep(&bytes).map(|id| (id, bytes.len() as u64))
+                })
             };
             let after = file.stat()?;
             let steady = key(&before) == key(&after);
             match id {
-                Ok((id, len)) if (steady && len == after.size) || tries == 3 => {
+                Ok((id, len)) if (steady && len == after.size) || is_last => {
                     self.hashed.fetch_add(1, Ordering::Relaxed);
                     let trusted = (steady && !key(&after).is_racy(looked)).then(|| key(&after));
                     return Ok((self.keeper.content(id, len), after.mode, trusted));
                 }
-                Err(error) if error.kind() != ErrorKind::PathRace || tries == 3 => return Err(error),
+                Err(error) if is_last || error.kind() != ErrorKind::PathRace => return Err(error),
                 _ => tries += 1,
             }
         }
