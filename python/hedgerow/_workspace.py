@@ -1321,6 +1321,8 @@ class Workspace:
         Raises:
             CheckpointNotFoundError: Nothing matches (`checkpoint-not-found`), or several do
                 (`checkpoint-ambiguous`).
+            ConflictError: It would replace what no checkpoint holds (`uncheckpointed-changes`), such as what somebody
+                writes while it goes on; nothing was changed.
             StoreError: Contents are missing in the store (`store-corrupt`); nothing was changed.
         """
         from ._progress import Reporter

@@ -10,7 +10,7 @@ pub mod jail;
 pub mod memory;
 
 use crate::core::cancel::Work;
-use crate::core::content::{Content, ObjectId};
+use crate::core::content::{Content, ObjectHasher, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
 use crate::core::path::{RawPath, WsPath};
@@ -108,6 +108,22 @@ pub trait OpenFile: Send + Sync + Debug {
 
     /// Reads `range`; past the end is empty, at the end is short.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>>;
+}
+
+/// Hashes a file in pieces, however large it is.
+pub(crate) fn file_id(file: &dyn OpenFile, path: &WsPath, work: &Work) -> Result<ObjectId> {
+    let mut hasher = ObjectHasher::new("blob", file.size());
+    let mut at = 0;
+    while at < file.size() {
+        work.check()?;
+        let piece = file.read(at..(at + (1 << 20)).min(file.size()))?;
+        if piece.is_empty() {
+            return Err(Error::new(ErrorKind::PathRace, "the file changed while it was read").at(path));
+        }
+        hasher.update(&piece);
+        at += piece.len() as u64;
+    }
+    Ok(hasher.finish())
 }
 
 /// A place for files.

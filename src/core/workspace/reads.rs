@@ -2,9 +2,9 @@
 
 use super::Workspace;
 use crate::core::cancel::Work;
-use crate::core::content::{Content, ObjectHasher, ObjectId};
+use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
-use crate::core::fs::{FileSystem, OpenFile};
+use crate::core::fs::{self, FileSystem, OpenFile};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::text;
 use crate::core::tree::Kind;
@@ -419,21 +419,9 @@ impl Workspace {
     }
 }
 
-/// Hashes a file in pieces, however large it is.
+/// Hashes a file of the tree.
 pub(super) fn file_id(files: &dyn FileSystem, path: &WsPath, work: &Work) -> Result<ObjectId> {
-    let file = files.open(path)?;
-    let mut hasher = ObjectHasher::new("blob", file.size());
-    let mut at = 0;
-    while at < file.size() {
-        work.check()?;
-        let piece = file.read(at..(at + (1 << 20)).min(file.size()))?;
-        if piece.is_empty() {
-            return Err(Error::new(ErrorKind::PathRace, "the file changed while it was read").at(path));
-        }
-        hasher.update(&piece);
-        at += piece.len() as u64;
-    }
-    Ok(hasher.finish())
+    fs::file_id(files.open(path)?.as_ref(), path, work)
 }
 
 struct Collect {

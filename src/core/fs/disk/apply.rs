@@ -1,11 +1,12 @@
 //! Making a directory what a list of changes says.
 
 use super::place::DiskPlace;
-use super::{Disk, is_gone, sweep};
+use super::{Disk, is_gone, key, sweep};
 use crate::core::cancel::Work;
+use crate::core::content::ObjectId;
 use crate::core::error::{Error, ErrorKind, Result};
-use crate::core::fs::jail;
-use crate::core::fs::{Place, PutMode};
+use crate::core::fs::jail::{self, Stat};
+use crate::core::fs::{Place, PutMode, file_id};
 use crate::core::path::WsPath;
 use crate::core::tree::diff::Change;
 use crate::core::tree::resolve::Follow;
@@ -73,16 +74,18 @@ impl<'a> Apply<'a> {
                 _ => false,
             };
             if leaves {
-                self.take_away(&change.path)?;
+                self.take_away(change)?;
             }
         }
         for change in changes {
             match (&change.before, &change.after) {
                 (_, None) | (Some(Entry::Directory { .. }), Some(Entry::Directory { .. })) => {}
                 (_, Some(Entry::Directory { .. })) => {
+                    let (disk, work) = (self.disk, self.work);
                     self.at(&change.path, &|place| match place.stat()? {
                         Some(stat) if stat.kind == Kind::Directory => Ok(()),
                         Some(_) => {
+                            check_unchanged(disk, place, change, work)?;
                             place.remove_file()?;
                             place.make_dir(0o777)
                         }
@@ -97,12 +100,17 @@ impl<'a> Apply<'a> {
                         _ => None,
                     };
                     let (disk, work) = (self.disk, self.work);
-                    self.at(&change.path, &|place| match only_mode {
-                        Some(mode) => place.chmod(mode),
-                        None => {
-                            DiskPlace { disk, path: change.path.clone(), missing: vec![], place: Some(place.clone()) }
-                                .put(after, PutMode::Restore, work)
+                    self.at(&change.path, &|place| {
+                        if let Some(mode) = only_mode {
+                            return place.chmod(mode);
                         }
+                        check_unchanged(disk, place, change, work)?;
+                        let path = change.path.clone();
+                        DiskPlace { disk, path, missing: vec![], place: Some(place.clone()) }.put(
+                            after,
+                            PutMode::Restore,
+                            work,
+                        )
                     })?;
                 }
             }
@@ -111,8 +119,9 @@ impl<'a> Apply<'a> {
         Ok(())
     }
 
-    fn take_away(&mut self, path: &WsPath) -> Result<()> {
-        let result = self.at(path, &|place| match place.stat()? {
+    fn take_away(&mut self, change: &Change) -> Result<()> {
+        let (disk, work) = (self.disk, self.work);
+        let result = self.at(&change.path, &|place| match place.stat()? {
             None => Ok(()),
             Some(stat) if stat.kind == Kind::Directory => match place.remove_dir() {
                 // Temporary files of writers that died are nobody's.
@@ -122,7 +131,10 @@ impl<'a> Apply<'a> {
                 }
                 result => result,
             },
-            Some(_) => place.remove_file(),
+            Some(_) => {
+                check_unchanged(disk, place, change, work)?;
+                place.remove_file()
+            }
         });
         match result {
             // Gone already, with its directory: an interrupted application is being finished.
@@ -178,11 +190,48 @@ impl<'a> Apply<'a> {
     }
 }
 
+/// Fails if a file or link stands at a place that is neither what was found there when the changes were listed
+/// nor what they bring: somebody wrote it since, and it is kept nowhere. Directories need no look: one that is
+/// not empty is not removed.
+fn check_unchanged(disk: &Disk, place: &jail::Place, change: &Change, work: &Work) -> Result<()> {
+    let Some(stat) = place.stat()? else { return Ok(()) };
+    if stat.kind == Kind::Directory {
+        return Ok(());
+    }
+    for entry in [&change.before, &change.after].into_iter().flatten() {
+        let same = match entry {
+            Entry::File { content, .. } if stat.kind == Kind::File => {
+                // Of contents that records do not keep nobody can tell.
+                content.is_unknown()
+                    || (content.len() == stat.size && content.id()? == id_of(disk, place, &stat, work)?)
+            }
+            Entry::Symlink { target } if stat.kind == Kind::Symlink => place.read_link()? == **target,
+            _ => false,
+        };
+        if same {
+            return Ok(());
+        }
+    }
+    Err(Error::new(ErrorKind::UncheckpointedChanges, "somebody changes this entry right now")
+        .at(&change.path)
+        .with_hint("Retry: what was written meanwhile is kept first; ignore what is written all the time."))
+}
+
+/// Names the bytes of a file; what the last capture read and is as it was is not read again.
+fn id_of(disk: &Disk, place: &jail::Place, stat: &Stat, work: &Work) -> Result<ObjectId> {
+    match disk.index.read().get(&place.path()) {
+        Some((known, id)) if known == key(stat) => Ok(id),
+        _ => file_id(&place.open_file()?, &place.path(), work),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::fs::{FileSystem, ResolverChoice};
+    use crate::core::tree::Tree;
     use crate::core::tree::ignore::IgnoreRules;
+    use std::sync::Arc;
 
     /// A link put where a directory was, between the moment changes were listed and the moment they are made.
     #[test]
@@ -202,6 +251,42 @@ mod tests {
             // To be taken away there is nothing.
             disk.apply(&[change(file(), None)], &Work::default()).unwrap();
             assert_eq!(std::fs::read(root.join("other/x")).unwrap(), b"precious");
+        }
+    }
+
+    /// A file or link written between the moment changes were listed and the moment they are made.
+    #[test]
+    fn case_l_what_was_written_meanwhile_is_not_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        let disk = Disk::open(root, ResolverChoice::Auto, false, IgnoreRules::none()).unwrap();
+        let file = |bytes: &[u8]| Some(Entry::file(bytes, 0o644));
+        let link = || Some(Entry::Symlink { target: Arc::from(&b"there"[..]) });
+        let directory = || Some(Entry::Directory { tree: Tree::default(), mode: 0o755 });
+        let apply = |before: Option<Entry>, after: Option<Entry>| {
+            let change = Change { path: WsPath::new("f").unwrap(), source: None, before, after };
+            disk.apply(&[change], &Work::default())
+        };
+        for before in [file(b"old"), file(b"older"), link(), None] {
+            for after in [file(b"new"), link(), directory(), None] {
+                if before.is_none() && after.is_none() {
+                    continue;
+                }
+                std::fs::write(root.join("f"), "hers").unwrap();
+                let error = apply(before.clone(), after.clone()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::UncheckpointedChanges, "{before:?} {after:?}");
+                assert_eq!(std::fs::read(root.join("f")).unwrap(), b"hers");
+            }
+        }
+        std::fs::remove_file(root.join("f")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", root.join("f")).unwrap();
+        assert_eq!(apply(link(), file(b"new")).unwrap_err().kind(), ErrorKind::UncheckpointedChanges);
+        std::fs::remove_file(root.join("f")).unwrap();
+        // Done in part already, which is found by a recovery.
+        for there in ["old", "new"] {
+            std::fs::write(root.join("f"), there).unwrap();
+            apply(file(b"old"), file(b"new")).unwrap();
+            assert_eq!(std::fs::read(root.join("f")).unwrap(), b"new");
         }
     }
 }
