@@ -197,6 +197,13 @@ def test_case_g11_excludes_of_the_repository_are_never_read(tmp_path: Path) -> N
                 assert ws.at(ws.checkpoint()).exists("ignoreme")
 
 
+def test_case_g14_a_large_ignore_file_is_read_to_its_end(root: Path, tmp_path: Path) -> None:
+    (root / ".gitignore").write_bytes(b"# a line of text that says nothing\n" * 60_000 + b"*.log\n")
+    (root / "x.log").write_text("secret")
+    with opened(root, tmp_path / "store", ignore="gitignore") as ws:
+        assert [skipped.path for skipped in ws.head.skipped] == ["x.log"]
+
+
 @pytest.mark.parametrize("how", ["unreadable", "directory", "fifo", "link", "dangling"])
 def test_case_g14_ignore_file_that_cannot_be_read_ignores_nothing_by_accident(tmp_path: Path, how: str) -> None:
     root = tmp_path / "root"

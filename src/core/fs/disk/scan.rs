@@ -27,6 +27,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Files up to this size are read whole; larger ones flow through.
 const WHOLE_BYTES: u64 = 8 << 20;
 
+/// A `.gitignore` may be as large as git takes it.
+const MAX_RULES_BYTES: u64 = 100 << 20;
+
 fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
@@ -142,7 +145,7 @@ impl<'a> Scan<'a> {
         };
         let layer = match dir.open_file(b".gitignore") {
             // A list that cannot be read fails the capture: ignoring nothing would capture what must not be.
-            Ok(file) => above.push(path, &file.read_all(1 << 20)?),
+            Ok(file) => above.push(path, &file.read_all(MAX_RULES_BYTES)?),
             Err(error)
                 if is_gone(&error) || matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::SpecialFile) =>
             {
