@@ -20,6 +20,13 @@ LINKS = {
     "loop-a": "loop-b",
     "loop-b": "loop-a",
     "out": "../outside",
+    "back": "nowhere/..",
+    "back-deep": "dir/nowhere/../inside",
+    "as-dir": "file/",
+    "as-dir-dot": "file/.",
+    "as-dir-back": "file/..",
+    "as-dir-dangling": "nowhere/",
+    "to-dir-slash": "dir/",
 }
 PATHS = [
     "/", ".", "..", "../x", "dir/../../x", "dir/..", "dir/../missing", "file/..", "file/../x", "missing/..", "missing/../x",
@@ -29,6 +36,8 @@ PATHS = [
     "to-dir/", "to-dir/inside", "to-dir/missing", "to-dir/missing/x", "to-dir/..", "to-dir/../file", "to-file", "to-file/",
     "to-file/x", "to-file/x/y", "to-file/..", "dangling", "dangling/", "dangling/x", "dangling/..", "dangling-deep",
     "dangling-deep/x", "loop", "loop/", "loop/x", "loop/..", "loop-a", "loop-a/x/y", "out", "out/", "out/x", "out/..",
+    *(f"{link}{rest}" for link in ("back", "back-deep", "as-dir", "as-dir-dot", "as-dir-back", "as-dir-dangling", "to-dir-slash")
+      for rest in ("", "/", "/x", "/x/y", "/..", "/../file")),
 ]  # fmt: skip
 CALLS: dict[str, Callable[[Workspace, str], Any]] = {
     "read_text": lambda ws, path: ws.read_text(path),

@@ -45,7 +45,7 @@ impl Memory {
         let tree = self.tree.read();
         let found = match resolve_plain(&tree, path, Follow::Yes).map_err(|error| error.at(path))? {
             Some(found) => found,
-            None => resolve(&tree, path.names(), Follow::Yes).map_err(|error| error.at(path))?.entry,
+            None => find(&tree, path, Follow::Yes)?.map(|(_, entry)| entry),
         };
         drop(tree);
         match found {
@@ -62,6 +62,27 @@ impl Memory {
             None => tree.remove(path),
         }
     }
+}
+
+/// Finds what stands at a path; nothing stands where a link leads nowhere.
+fn find(tree: &Tree, path: &WsPath, follow: Follow) -> Result<Option<(WsPath, Entry)>> {
+    match resolve(tree, path.names(), follow) {
+        Ok(found) => Ok(found.entry.map(|entry| (found.path, entry))),
+        Err(error) if error.kind() == ErrorKind::FileNotFound => Ok(None),
+        Err(error) => Err(error.at(path)),
+    }
+}
+
+/// Finds the link on the way to a missing `path` that leads nowhere: no directory is made there, as on a disk.
+fn link_to_nowhere(tree: &Tree, path: &WsPath) -> Result<Option<WsPath>> {
+    let mut at = path.clone();
+    while !at.is_root() && find(tree, &at, Follow::Yes)?.is_none() {
+        if find(tree, &at, Follow::No)?.is_some() {
+            return Ok(Some(at));
+        }
+        at = at.parent();
+    }
+    Ok(None)
 }
 
 /// Fails for a file whose bytes a store has lost: no size would be true.
@@ -87,19 +108,18 @@ impl FileSystem for Memory {
         }
         match resolve(&self.tree(), raw.parts(), Follow::No) {
             Ok(found) => Ok(found.path),
-            Err(error) if error.kind() == ErrorKind::DirectoryNotFound && raw.climbs_out() => {
-                Err(Error::new(ErrorKind::PathEscape, "the path leaves the workspace"))
-            }
+            Err(error) if error.kind() == ErrorKind::FileNotFound => Err(if raw.climbs_out() {
+                Error::new(ErrorKind::PathEscape, "the path leaves the workspace")
+            } else {
+                error.with_kind(ErrorKind::DirectoryNotFound)
+            }),
             Err(error) => Err(error),
         }
     }
 
     fn lookup(&self, path: &WsPath, follow: Follow) -> Result<Option<(WsPath, Info)>> {
-        let found = resolve(&self.tree.read(), path.names(), follow).map_err(|error| error.at(path))?;
-        match found.entry {
-            Some(entry) => Ok(Some((found.path, info(&entry).map_err(|error| error.at(path))?))),
-            None => Ok(None),
-        }
+        let found = find(&self.tree.read(), path, follow)?;
+        found.map(|(at, entry)| Ok((at, info(&entry).map_err(|error| error.at(path))?))).transpose()
     }
 
     fn read(&self, path: &WsPath, range: Option<Range<u64>>) -> Result<Vec<u8>> {
@@ -124,8 +144,7 @@ impl FileSystem for Memory {
     }
 
     fn directory(&self, path: &WsPath) -> Result<Arc<dyn Directory>> {
-        let found = resolve(&self.tree.read(), path.names(), Follow::Yes).map_err(|error| error.at(path))?;
-        match found.entry {
+        match find(&self.tree.read(), path, Follow::Yes)?.map(|(_, entry)| entry) {
             Some(Entry::Directory { tree, .. }) => Ok(Arc::new(tree)),
             Some(_) => Err(Error::new(ErrorKind::NotADirectory, "not a directory").at(path)),
             None => Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory").at(path)),
@@ -133,7 +152,7 @@ impl FileSystem for Memory {
     }
 
     fn read_link(&self, path: &WsPath) -> Result<Vec<u8>> {
-        match resolve(&self.tree.read(), path.names(), Follow::No).map_err(|error| error.at(path))?.entry {
+        match find(&self.tree.read(), path, Follow::No)?.map(|(_, entry)| entry) {
             Some(Entry::Symlink { target }) => Ok(target.to_vec()),
             Some(_) => Err(Error::new(ErrorKind::NotALink, "not a symbolic link").at(path)),
             None => Err(Error::new(ErrorKind::FileNotFound, "no such entry").at(path)),
@@ -145,7 +164,14 @@ impl FileSystem for Memory {
         if let Some(present) = resolve_plain(&tree, path, follow).map_err(|error| error.at(path))? {
             return Ok(Box::new(MemoryPlace { memory: self, path: path.clone(), missing: vec![], present }));
         }
-        let found = resolve(&tree, path.names(), follow).map_err(|error| error.at(path))?;
+        let nowhere = |at: &WsPath| Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(at);
+        let found = match resolve(&tree, path.names(), follow) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::FileNotFound => {
+                return Err(nowhere(link_to_nowhere(&tree, path)?.as_ref().unwrap_or(path)));
+            }
+            Err(error) => return Err(error.at(path)),
+        };
         if found.path.is_root() {
             return Err(
                 Error::new(ErrorKind::InvalidArgument, "the path leads to the root, which cannot be replaced").at(path)
@@ -158,16 +184,10 @@ impl FileSystem for Memory {
             parent = parent.parent();
         }
         missing.reverse();
-        // As on a disk: no directory is made where a link leads that leads nowhere.
-        let mut at = if follow == Follow::Yes { path.clone() } else { path.parent() };
-        while !missing.is_empty() && !at.is_root() {
-            if resolve(&tree, at.names(), Follow::Yes).map_err(|error| error.at(path))?.entry.is_some() {
-                break;
-            }
-            if resolve(&tree, at.names(), Follow::No).map_err(|error| error.at(path))?.entry.is_some() {
-                return Err(Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(&at));
-            }
-            at = at.parent();
+        if !missing.is_empty()
+            && let Some(link) = link_to_nowhere(&tree, path)?
+        {
+            return Err(nowhere(&link));
         }
         Ok(Box::new(MemoryPlace { memory: self, path: found.path, missing, present: found.entry }))
     }

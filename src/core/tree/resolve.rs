@@ -48,8 +48,9 @@ pub fn resolve_plain(tree: &Tree, path: &WsPath, follow: Follow) -> Result<Optio
 
 /// Resolves `parts` (which may hold `..`) from the root of `tree`.
 ///
-/// Missing directories in the middle are kept as written, so that a writer can create them. Errors name no path: the
-/// caller knows what was asked for, and says that, as on disk.
+/// Missing directories in the middle are kept as written, so that a writer can create them; what a `..` or the slash
+/// at the end of a link's target needs is not made by anybody, and missing it is `file-not-found`. Errors name no
+/// path: the caller knows what was asked for, and says that, as on disk.
 pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: Follow) -> Result<Resolved> {
     let mut todo: VecDeque<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
     let root = Entry::Directory { tree: tree.clone(), mode: DIRECTORY_MODE };
@@ -57,18 +58,19 @@ pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: F
     let mut links = 0;
     while let Some(part) = todo.pop_front() {
         let Some((path, here)) = stack.last().cloned() else { break };
-        if part == b".." {
-            if stack.len() == 1 {
-                let kind = if links == 0 { ErrorKind::PathEscape } else { ErrorKind::SymlinkEscape };
-                return Err(Error::new(kind, "the path leaves the workspace"));
+        if part == b".." || part == b"." {
+            match here {
+                Some(Entry::Directory { .. }) => {}
+                Some(_) => return Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
+                None => return Err(Error::new(ErrorKind::FileNotFound, "no such directory")),
             }
-            if here.is_none() {
-                return Err(Error::new(ErrorKind::DirectoryNotFound, "no such directory"));
+            if part == b".." {
+                if stack.len() == 1 {
+                    let kind = if links == 0 { ErrorKind::PathEscape } else { ErrorKind::SymlinkEscape };
+                    return Err(Error::new(kind, "the path leaves the workspace"));
+                }
+                stack.pop();
             }
-            if !matches!(here, Some(Entry::Directory { .. })) {
-                return Err(Error::new(ErrorKind::NotADirectory, "not a directory"));
-            }
-            stack.pop();
             continue;
         }
         let entry = match &here {
@@ -87,6 +89,9 @@ pub fn resolve<'a>(tree: &Tree, parts: impl Iterator<Item = &'a [u8]>, follow: F
                 return Err(Error::new(ErrorKind::SymlinkEscape, "the link leads out of the workspace"));
             }
             let raw = RawPath::parse(target)?;
+            if raw.must_be_dir {
+                todo.push_front(b".".to_vec());
+            }
             for part in raw.parts().collect::<Vec<_>>().into_iter().rev() {
                 todo.push_front(part.to_vec());
             }
