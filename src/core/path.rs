@@ -274,6 +274,13 @@ impl RawPath {
         if self.has_parent_parts { None } else { Some(self.lexical()) }
     }
 
+    /// Splits behind the last `..`: the parts that have to be looked at, and the path below where they lead.
+    pub fn split_parents(&self) -> (Vec<&[u8]>, WsPath) {
+        let mut parts: Vec<&[u8]> = self.parts().collect();
+        let below = parts.split_off(parts.iter().rposition(|part| *part == b"..").map_or(0, |at| at + 1));
+        (parts, WsPath(Arc::from(below.join(&b'/'))))
+    }
+
     /// Yields the parts; some may be `..`.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.joined.split(|&byte| byte == b'/').filter(|part| !part.is_empty())

@@ -36,6 +36,7 @@ PATHS = [
     "to-dir/", "to-dir/inside", "to-dir/missing", "to-dir/missing/x", "to-dir/..", "to-dir/../file", "to-file", "to-file/",
     "to-file/x", "to-file/x/y", "to-file/..", "dangling", "dangling/", "dangling/x", "dangling/..", "dangling-deep",
     "dangling-deep/x", "loop", "loop/", "loop/x", "loop/..", "loop-a", "loop-a/x/y", "out", "out/", "out/x", "out/..",
+    "dir/../file/x", "dir/../file/x/y", "dir/../loop", "dir/../loop/x", "dir/../out/x", "dir/../dangling/x", "to-dir/../to-file/x",
     *(f"{link}{rest}" for link in ("back", "back-deep", "as-dir", "as-dir-dot", "as-dir-back", "as-dir-dangling", "to-dir-slash")
       for rest in ("", "/", "/x", "/x/y", "/..", "/../file")),
 ]  # fmt: skip

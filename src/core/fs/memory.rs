@@ -106,8 +106,9 @@ impl FileSystem for Memory {
         if let Some(path) = raw.plain() {
             return Ok(path);
         }
-        match resolve(&self.tree(), raw.parts(), Follow::No) {
-            Ok(found) => Ok(found.path),
+        let (parts, below) = raw.split_parents();
+        match resolve(&self.tree(), parts.into_iter(), Follow::Yes) {
+            Ok(found) => Ok(found.path.join_path(&below)),
             Err(error) if error.kind() == ErrorKind::FileNotFound => Err(if raw.climbs_out() {
                 Error::new(ErrorKind::PathEscape, "the path leaves the workspace")
             } else {

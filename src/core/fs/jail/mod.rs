@@ -160,10 +160,9 @@ impl Jail {
         if let Some(plain) = raw.plain() {
             return Ok(plain);
         }
-        let parts: Vec<&[u8]> = raw.parts().collect();
-        let after = parts.iter().rposition(|part| *part == b"..").map_or(0, |at| at + 1);
+        let (parts, below) = raw.split_parents();
         let mut walk = Walk::new(self);
-        walk.push_parts(&parts[..after]);
+        walk.push_parts(&parts);
         let base = match walk.run(Follow::Yes) {
             Ok(Leaf::Top) => walk.top_path(),
             Ok(_) => return Err(Error::new(ErrorKind::Bug, "a path that ends in '..' led to an entry")),
@@ -178,7 +177,7 @@ impl Jail {
             }
             Err(error) => return Err(error),
         };
-        if after == parts.len() { Ok(base) } else { Ok(base.join_path(&WsPath::new(parts[after..].join(&b'/'))?)) }
+        Ok(base.join_path(&below))
     }
 
     /// Opens a directory, following links inside; its path is the canonical one.
