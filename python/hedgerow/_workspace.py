@@ -1489,6 +1489,8 @@ class Workspace:
     ) -> bytes | None:
         """Pack a file or directory into a tar archive.
 
+        Of a directory it holds what a checkpoint would: no special files, nothing that is ignored or nobody may read.
+
         Args:
             path: What to pack.
             destination: A file on the host to write; `None` returns the archive.
@@ -1499,7 +1501,9 @@ class Workspace:
             The archive, or `None` if it was written to a file.
 
         Raises:
-            NotFoundError: No such entry (`file-not-found`).
+            NotFoundError: No such entry, or it is ignored (`file-not-found`).
+            UnsuitableEntryError: `path` is a special file (`special-file`).
+            ReadOnlyError: It may not be read (`permission-denied`).
         """
         from ._progress import Reporter
 

@@ -601,6 +601,28 @@ def test_case_c03_special_file_is_passed_over_by_search_and_checkpoint(
     assert disk.summary().special == 1
 
 
+@pytest.mark.timeout(20)
+def test_case_c_special_file_is_named_by_every_call_that_needs_its_bytes(disk: Workspace, special: Path) -> None:
+    disk.write_text("f", "x")
+    for name, call in {
+        "search": lambda: disk.search("x", "p"),
+        "export": lambda: disk.export("p"),
+        "copy": lambda: disk.copy("p", "q"),
+        "hardlink": lambda: disk.hardlink("p", "q"),
+        "copy over": lambda: disk.copy("f", "p", overwrite=True),
+        "move over": lambda: disk.move("f", "p", overwrite=True),
+    }.items():
+        with pytest.raises(hedgerow.UnsuitableEntryError) as caught:
+            call()  # type: ignore[no-untyped-call]
+        assert (caught.value.kind, caught.value.path) == ("special-file", "p"), name
+    packed = Workspace.memory()
+    packed.write_text("p", "x")
+    with pytest.raises(hedgerow.ConflictError) as refused:
+        disk.import_(packed.export())
+    assert (refused.value.path, "rollback" in str(refused.value)) == ("p", False)
+    assert disk.stat("p").kind not in ("file", "directory")
+
+
 # D. file names
 
 ODD = [

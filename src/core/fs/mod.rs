@@ -196,7 +196,7 @@ pub trait FileSystem: Send + Sync + Debug {
             if let Some(path) = lost {
                 return Err(Error::new(
                     ErrorKind::UncheckpointedChanges,
-                    "no checkpoint holds this entry, and the rollback would replace it",
+                    "no checkpoint holds this entry, and it would be replaced",
                 )
                 .at(path)
                 .with_hint("Move it elsewhere, or make it readable and take a checkpoint, then retry."));

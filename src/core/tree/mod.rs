@@ -57,6 +57,17 @@ impl Kind {
         matches!(self, Kind::Fifo | Kind::Socket | Kind::Device)
     }
 
+    /// Refuses what holds no bytes.
+    ///
+    /// # Errors
+    /// `special-file` for a pipe, socket or device.
+    pub fn refuse_special(self) -> Result<()> {
+        if self.is_special() {
+            return Err(Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", self.as_str())));
+        }
+        Ok(())
+    }
+
     /// Returns the word users see.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -12,7 +12,8 @@ use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::WsPath;
 use crate::core::store::record::MutationKind;
 use crate::core::tree::diff::diff;
-use crate::core::tree::{DIRECTORY_MODE, Entry, Tree};
+use crate::core::tree::resolve::Follow;
+use crate::core::tree::{DIRECTORY_MODE, Entry, Kind, Tree};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -27,10 +28,12 @@ impl Workspace {
     /// with what it holds, names relative to it.
     pub fn export(&self, path: &[u8], reference: Option<&str>, out: &mut dyn Write, work: &Work) -> Result<()> {
         let path = self.past_path(path)?;
-        let entry = self
-            .tree_at(reference, work)?
-            .get(&path)?
-            .ok_or_else(|| Error::new(ErrorKind::FileNotFound, "no such file or directory").at(&path))?;
+        let Some(entry) = self.tree_at(reference, work)?.get(&path)? else {
+            if reference.is_none() {
+                self.say_why_left_out(&path)?;
+            }
+            return Err(Error::new(ErrorKind::FileNotFound, "no such file or directory").at(&path));
+        };
         let mut builder = tar::Builder::new(out);
         match &entry {
             Entry::Directory { tree, .. } => add_all(&mut builder, tree, &WsPath::root(), work)?,
@@ -40,6 +43,16 @@ impl Workspace {
             }
         }
         builder.finish().map_err(|error| Error::io(&error, "writing the archive"))
+    }
+
+    /// Fails for an entry that is there and yet in no tree: a special file, one nobody may read, one that is ignored.
+    fn say_why_left_out(&self, path: &WsPath) -> Result<()> {
+        match self.files().lookup(path, Follow::No) {
+            Ok(Some((_, info))) if info.kind == Kind::Directory => drop(self.files().directory(path)?.list()?),
+            Ok(Some(_)) => drop(self.files().open(path)?),
+            _ => return Ok(()),
+        }
+        Err(Error::new(ErrorKind::FileNotFound, "what is ignored is in no archive").at(path))
     }
 
     /// Unpacks a tar archive below `path`, all of it or nothing; existing files of the same names are

@@ -409,7 +409,8 @@ impl Workspace {
             Some((_, info)) if info.kind == Kind::Directory => {
                 walk(self.files().directory(&path)?, &path, &searcher, work)?;
             }
-            Some((real, _)) => {
+            Some((real, info)) => {
+                info.kind.refuse_special().map_err(|error| error.at(&path))?;
                 let directory = self.files().directory(&real.parent())?;
                 let name = Name::new(real.name().unwrap_or_default())?;
                 searcher.file(directory.as_ref(), &name, path.clone(), &mut Vec::new())?;

@@ -203,12 +203,8 @@ impl Workspace {
         match info.map(|info| info.kind) {
             Some(_) if options.create_only => return Err(exists(&path)),
             Some(Kind::Directory) => return Err(Error::new(ErrorKind::IsADirectory, "is a directory").at(&path)),
-            Some(special) if special.is_special() => {
-                return Err(
-                    Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str())).at(&path)
-                );
-            }
-            _ => {}
+            Some(kind) => kind.refuse_special().map_err(|error| error.at(&path))?,
+            None => {}
         }
         let keeper = changing.past.keeper();
         let before = place.before(keeper.as_ref(), work)?;
@@ -580,6 +576,8 @@ fn check_destination(
     if !overwrite {
         return Err(exists(to.path()));
     }
+    // No record could hold it, so nothing brings it back.
+    present.kind.refuse_special().map_err(|error| error.at(to.path()))?;
     match (info.kind, present.kind) {
         (Kind::Directory, Kind::Directory) => {
             if workspace.files().directory(to.path())?.list()?.is_empty() {

@@ -102,7 +102,7 @@ pub(super) fn check_regular(kind: Kind) -> Result<()> {
         Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
         // Only reached when a file was exchanged for a link at this moment.
         Kind::Symlink => Err(Error::new(ErrorKind::PathRace, "the entry was replaced by a link meanwhile")),
-        special => Err(Error::new(ErrorKind::SpecialFile, format!("is a {}, not a file", special.as_str()))),
+        special => special.refuse_special(),
     }
 }
 
