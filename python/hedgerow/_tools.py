@@ -511,13 +511,19 @@ class _Toolbox:
         except NotFoundError:
             return "(empty)"
         marks = {"file": "", "symlink": " (link)"}
-        lines = sorted(
-            (convert.path(entry["path"]), marks.get(entry["kind"], f" ({entry['kind']})"))
-            for entry in entries
-            if entry["kind"] != "directory"
-        )
+        found = [(convert.path(entry["path"]), entry["kind"]) for entry in entries]
+        lines = sorted((name, marks.get(kind, f" ({kind})")) for name, kind in found if kind != "directory")
+        notes = []
+        full = {name.rpartition("/")[0] for name, _ in found}
+        if any(kind == "directory" and name not in full for name, kind in found):
+            # Empty, or not to be looked into: a walk does not tell.
+            notes = _unreadable((await call(self.native.glob, "**/", path, max_results=0))["unreadable"])
         return self._lines(
-            (escaped(name) + mark for name, mark in lines), len(lines), "files", "list a subdirectory or use glob_files"
+            (escaped(name) + mark for name, mark in lines),
+            len(lines),
+            "files",
+            "list a subdirectory or use glob_files",
+            notes,
         )
 
     async def edit_file(self, call: Call, path: str, old: str, new: str, count: int | None = 1) -> str:
@@ -586,11 +592,9 @@ class _Toolbox:
         raw = await call(self.native.glob, self.path(pattern), base, max_results=_MAX_PATHS)
         if not raw["paths"] and "[" in pattern:
             raw = await call(self.native.glob, _without_classes(self.path(pattern)), base, max_results=_MAX_PATHS)
-        notes = []
+        notes = _unreadable(raw["unreadable"])
         if raw["truncated"]:
             notes.append(f"[stopped at {_MAX_PATHS} paths; narrow the pattern]")
-        if raw["unreadable"]:
-            notes.append(f"[{len(raw['unreadable'])} directories could not be read]")
         paths = [convert.path(found) for found in raw["paths"]]
         if not paths:
             return "\n".join(["No files match", *notes])
@@ -639,7 +643,7 @@ class _Toolbox:
             room -= size
             shown.append(line)
         if not shown:
-            return "(empty)"
+            shown.append("(empty)")
         if len(shown) < total:
             shown.append(f"[truncated: {len(shown)} of {total} {things} shown; {advice}]")
         return "\n".join([*shown, *(notes or ())])
@@ -755,6 +759,11 @@ def _shown(path: str) -> str:
     """Return a path as the answers show it: relative, one line."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return escaped("/".join(parts)) or "/"
+
+
+def _unreadable(directories: list[object]) -> list[str]:
+    many = "1 directory" if len(directories) == 1 else f"{len(directories)} directories"
+    return [f"[{many} could not be read]"] if directories else []
 
 
 def _about_binary(path: str, size: int, head: bytes) -> str:
