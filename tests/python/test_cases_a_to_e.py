@@ -871,6 +871,14 @@ def test_case_e05_bytes_that_are_no_text_never_change(any_ws: Workspace, rest: b
     assert any_ws.read_bytes("f") == b"x = 2\n" + rest
 
 
+@pytest.mark.parametrize("name", ["utf-16", "utf_16", "UTF16", "U16"])
+def test_case_e_utf16_of_either_order_is_edited_by_its_name(any_ws: Workspace, name: str) -> None:
+    for mark, order in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        any_ws.write_bytes("f", mark + "a = 1\r\n".encode(order))
+        any_ws.edit("f", any_ws.read_text("f", encoding=name), "é\r\n", encoding=name)
+        assert any_ws.read_bytes("f") == mark + "é\r\n".encode(order)
+
+
 @pytest.mark.parametrize(
     ("sign", "name"), [("\u00a0", "U+00A0"), ("\u202f", "U+202F"), ("\u200b", "U+200B"), ("\u2019", "U+2019")]
 )

@@ -112,8 +112,10 @@ pub fn edit_encoded(content: &[u8], old: &str, new: &str, count: Option<usize>, 
     let encoding = match find_encoding(label)? {
         Named::Unicode(Form::Utf8 { .. }) => return edit(content, old, new, count),
         Named::Unicode(Form::Utf16 { big, .. }) => {
+            // The name without an order of bytes leaves that to the mark.
+            let any_order = matches!(label.trim().to_ascii_lowercase().as_str(), "utf-16" | "utf_16" | "utf16" | "u16");
             let form = match Form::of(content) {
-                marked @ Form::Utf16 { big: marked_big, .. } if marked_big == big => marked,
+                marked @ Form::Utf16 { big: marked_big, .. } if any_order || marked_big == big => marked,
                 _ => Form::Utf16 { big, bom: 0 },
             };
             return edit_unicode(content, form, old, new, count);
@@ -583,6 +585,7 @@ fn find_encoding(label: &str) -> Result<Named> {
         "cp936" | "ms936" => "gbk",
         "cp949" => "euc-kr",
         "cp950" => "big5",
+        "utf16" | "u16" => "utf-16",
         "utf-16-le" => "utf-16le",
         "utf-16-be" => "utf-16be",
         other => other,
