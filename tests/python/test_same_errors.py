@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from hedgerow import Workspace, WorkspaceError
+from hedgerow import PathEscapeError, Workspace, WorkspaceError
 
+RESERVED = ".hedgerow-1-00ff.tmp"
 LINKS = {
     "to-root": ".",
     "dir/up": "..",
@@ -27,6 +30,7 @@ LINKS = {
     "as-dir-back": "file/..",
     "as-dir-dangling": "nowhere/",
     "to-dir-slash": "dir/",
+    "to-reserved": RESERVED,
 }
 PATHS = [
     "/", ".", "..", "../x", "dir/../../x", "dir/..", "dir/../missing", "file/..", "file/../x", "missing/..", "missing/../x",
@@ -36,6 +40,8 @@ PATHS = [
     "to-dir/", "to-dir/inside", "to-dir/missing", "to-dir/missing/x", "to-dir/..", "to-dir/../file", "to-file", "to-file/",
     "to-file/x", "to-file/x/y", "to-file/..", "dangling", "dangling/", "dangling/x", "dangling/..", "dangling-deep",
     "dangling-deep/x", "loop", "loop/", "loop/x", "loop/..", "loop-a", "loop-a/x/y", "out", "out/", "out/x", "out/..",
+    RESERVED, f"{RESERVED}/", f"{RESERVED}/x", f"dir/{RESERVED}", f"dir/{RESERVED}/x/y", f"missing/{RESERVED}", f"file/{RESERVED}",
+    "to-reserved", "to-reserved/x", f"to-dir/{RESERVED}/x",
     "dir/../file/x", "dir/../file/x/y", "dir/../loop", "dir/../loop/x", "dir/../out/x", "dir/../dangling/x", "to-dir/../to-file/x",
     *(f"{link}{rest}" for link in ("back", "back-deep", "as-dir", "as-dir-dot", "as-dir-back", "as-dir-dangling", "to-dir-slash")
       for rest in ("", "/", "/x", "/x/y", "/..", "/../file")),
@@ -131,6 +137,18 @@ def test_every_kind_of_workspace_refuses_the_same_for_the_same_reason(kinds: lis
                 ws.rollback("filled")
     assert not differ
     assert all(not ws.diff("filled").paths for ws in kinds)  # what was refused changed nothing
+
+
+def test_case_d_an_archive_puts_no_reserved_name_anywhere(kinds: list[Workspace]) -> None:
+    for name in (RESERVED, f"a/{RESERVED}", f"a/{RESERVED}/x"):
+        packed, member = io.BytesIO(), tarfile.TarInfo(name)
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.addfile(member)
+        for ws in kinds:
+            with pytest.raises(PathEscapeError) as refused:
+                ws.import_(packed.getvalue(), "dir")
+            assert (refused.value.kind, refused.value.path) == ("reserved-name", f"dir/{name}")
+    assert all(not ws.diff("filled").paths for ws in kinds)
 
 
 @pytest.mark.parametrize("path", ["to-root", "dir/up", "to-root/to-root"])

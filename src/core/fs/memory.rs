@@ -8,6 +8,7 @@ use crate::core::cancel::Work;
 use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::flock::Flock;
+use crate::core::fs::jail::refuse_reserved;
 use crate::core::fs::{Captured, Features, FileSystem, Keeper, OpenFile, Place, PutMode};
 use crate::core::path::{Name, RawPath, WsPath};
 use crate::core::tree::diff::Change;
@@ -83,6 +84,11 @@ fn link_to_nowhere(tree: &Tree, path: &WsPath) -> Result<Option<WsPath>> {
         at = at.parent();
     }
     Ok(None)
+}
+
+/// Refuses to make what no directory on a disk could hold beside our temporary files.
+fn check_name(path: &WsPath, asked: &WsPath) -> Result<()> {
+    path.name().map_or(Ok(()), refuse_reserved).map_err(|error| error.at(asked))
 }
 
 /// Fails for a file whose bytes a store has lost: no size would be true.
@@ -163,6 +169,7 @@ impl FileSystem for Memory {
     fn place(&self, path: &WsPath, follow: Follow) -> Result<Box<dyn Place + '_>> {
         let tree = self.tree.read();
         if let Some(present) = resolve_plain(&tree, path, follow).map_err(|error| error.at(path))? {
+            check_name(path, path)?;
             return Ok(Box::new(MemoryPlace { memory: self, path: path.clone(), missing: vec![], present }));
         }
         let nowhere = |at: &WsPath| Error::new(ErrorKind::DirectoryNotFound, "a link that leads nowhere").at(at);
@@ -189,6 +196,9 @@ impl FileSystem for Memory {
             && let Some(link) = link_to_nowhere(&tree, path)?
         {
             return Err(nowhere(&link));
+        }
+        if missing.is_empty() {
+            check_name(&found.path, path)?;
         }
         Ok(Box::new(MemoryPlace { memory: self, path: found.path, missing, present: found.entry }))
     }
@@ -220,6 +230,9 @@ impl FileSystem for Memory {
             tree.remove(&change.path)?;
         }
         for change in changes {
+            if change.after.is_some() {
+                check_name(&change.path, &change.path)?;
+            }
             match &change.after {
                 Some(Entry::Directory { mode, .. }) => {
                     let inside = match tree.get(&change.path)? {
@@ -309,6 +322,9 @@ impl Place for MemoryPlace<'_> {
     }
 
     fn make_missing(&mut self) -> Result<()> {
+        for path in self.missing.iter().chain([&self.path]) {
+            check_name(path, &self.path)?;
+        }
         for path in std::mem::take(&mut self.missing) {
             self.memory.put_at(&path, Some(Entry::Directory { tree: Tree::default(), mode: DIRECTORY_MODE }))?;
         }

@@ -9,6 +9,7 @@ use super::writes::check_depth;
 use crate::core::cancel::Work;
 use crate::core::content::Content;
 use crate::core::error::{Error, ErrorKind, Result};
+use crate::core::fs::jail::refuse_reserved;
 use crate::core::path::WsPath;
 use crate::core::store::record::MutationKind;
 use crate::core::tree::diff::diff;
@@ -76,6 +77,9 @@ impl Workspace {
                 return Err(Error::new(ErrorKind::PathEscape, "the archive holds an absolute path"));
             }
             let inside = WsPath::new(if name.is_empty() { b"." } else { name.as_slice() })?;
+            for name in inside.names() {
+                refuse_reserved(name).map_err(|error| error.at(&base.join_path(&inside)))?;
+            }
             let mode = header.mode().unwrap_or(0o644) & 0o777;
             let made = match header.entry_type() {
                 tar::EntryType::Directory => {

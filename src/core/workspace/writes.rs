@@ -5,7 +5,7 @@ use super::{Files, Workspace};
 use crate::core::cancel::Work;
 use crate::core::content::{Content, ObjectId};
 use crate::core::error::{Error, ErrorKind, Result};
-use crate::core::fs::jail::is_temp_name;
+use crate::core::fs::jail::refuse_reserved;
 use crate::core::fs::{Keeper, Place, PutMode};
 use crate::core::path::{RawPath, WsPath};
 use crate::core::store::past::Past;
@@ -85,9 +85,7 @@ impl Workspace {
             )
             .at(&path));
         }
-        if path.name().is_some_and(is_temp_name) {
-            return Err(Error::new(ErrorKind::ReservedName, "the name is reserved for temporary files").at(&path));
-        }
+        path.name().map_or(Ok(()), refuse_reserved).map_err(|error| error.at(&path))?;
         if !may_be_dir && must_be_dir {
             return Err(Error::new(ErrorKind::IsADirectory, "the path names a directory").at(&path));
         }

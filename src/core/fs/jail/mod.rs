@@ -36,7 +36,7 @@ mod sys;
 
 pub use crate::core::tree::Kind;
 pub use handle::{Dir, File, Stat};
-pub use place::{Place, Replace, is_temp_name, temp_name_pid};
+pub use place::{Place, Replace, is_temp_name, refuse_reserved, temp_name_pid};
 
 use crate::core::error::{Error, ErrorKind, Result};
 use crate::core::path::{Name, RawPath, WsPath};

@@ -50,7 +50,11 @@ fn temp_name() -> String {
     format!(".hedgerow-{pid}-{count:x}{:08x}.tmp", random & 0xffff_ffff)
 }
 
-pub(super) fn refuse_reserved(name: &[u8]) -> Result<()> {
+/// Refuses a name of that form.
+///
+/// # Errors
+/// `reserved-name`.
+pub fn refuse_reserved(name: &[u8]) -> Result<()> {
     if is_temp_name(name) {
         return Err(Error::new(ErrorKind::ReservedName, "the name is reserved for temporary files"));
     }
