@@ -538,9 +538,10 @@ mod tests {
             let (_, out, _) = run(root.path(), "git", &arguments, b"");
             let ours = diff(&old, &new, CONTEXT);
             let added = |text: &[u8], mark: u8| super::super::lines(text).filter(|line| line.first() == Some(&mark)).count();
-            // Several smallest diffs may exist; one of ours is never larger.
             let theirs = (added(&out, b'+').saturating_sub(1), added(&out, b'-').saturating_sub(1));
-            prop_assert_eq!((ours.additions, ours.deletions), theirs);
+            // Git gives up on a line that is in the other file too often, so ours may be smaller.
+            let ours = (ours.additions, ours.deletions);
+            prop_assert!(ours.0 <= theirs.0 && ours.1 <= theirs.1, "{ours:?} {theirs:?}");
         }
     }
 
