@@ -502,7 +502,7 @@ def test_what_was_written_is_not_the_callers_any_more(workspace: Workspace) -> N
         pass
 
     data, text = bytearray(b"first"), Loud("text")
-    assert workspace.write_bytes("f", data) == 5
+    assert workspace.write_bytes("f", data) == 5  # type: ignore[arg-type]
     data[:] = b"other"
     assert workspace.read_bytes("f") == b"first"
     assert workspace.write_text("t", text) == 4

@@ -896,3 +896,56 @@ def test_case_l12_without_a_file_handle_left_nothing_breaks_for_later(tmp_path: 
         store,
     )
     fsck(store)
+
+
+def test_case_l_lost_branch_of_a_store_is_told_and_can_be_found_again(tmp_path: Path, root: Path) -> None:
+    with opened(root, tmp_path / "store") as ws:
+        ws.write_text("f", "kept")
+        kept = ws.checkpoint("kept")
+        name = f"{ws.id}/main"
+    git("-C", tmp_path / "store", "update-ref", "-d", f"refs/heads/{name}")
+    with pytest.raises(hedgerow.StoreError) as caught:
+        Workspace.open(root, store=tmp_path / "store", id="w")
+    assert caught.value.kind == "store-corrupt"
+    assert f"refs/heads/{name}" in caught.value.hint
+    assert kept.id in git("-C", tmp_path / "store", "fsck", "--lost-found")
+    git("-C", tmp_path / "store", "update-ref", f"refs/heads/{name}", kept.id)
+    with opened(root, tmp_path / "store") as ws:
+        assert ws.resolve("kept").id == kept.id
+        assert not ws.status()
+
+
+def test_case_l_first_checkpoint_is_the_baseline_whatever_it_is_called(tmp_path: Path, root: Path) -> None:
+    for ws in (Workspace.memory(), Workspace.open(root, store=tmp_path / "store")):
+        made = ws.checkpoint("mine", author="me")
+        assert ws.resolve("baseline").id == ws.resolve("mine").id == made.id
+        assert len(ws.checkpoints()) == 1
+        ws.close()
+
+
+def test_case_k_unreadable_file_is_not_told_as_deleted(root: Path, tmp_path: Path) -> None:
+    done = python(
+        """
+        import os, sys
+        from hedgerow import Workspace
+        root, store = sys.argv[1:]
+        ws, secret = Workspace.open(root, store=store), os.path.join(root, "secret")
+        ws.write_text("secret", "x")
+        first = ws.checkpoint("readable")
+        os.chmod(secret, 0)
+        assert not ws.status(), ws.status()
+        second = ws.checkpoint("not")
+        assert [(left_out.path, left_out.reason) for left_out in second.skipped] == [("secret", "unreadable")]
+        assert not ws.diff(first, second), ws.diff(first, second)
+        os.unlink(secret)
+        assert [change.effect for change in ws.diff(first).changes] == ["deleted"]
+        os.mkfifo(secret)  # a pipe is no file that cannot be looked at
+        third = ws.checkpoint("pipe")
+        assert [change.effect for change in ws.diff(first, third).changes] == ["deleted"]
+        print("done")
+        """,
+        root,
+        tmp_path / "store",
+        prefix=unprivileged(),
+    )
+    assert done.stdout == "done\n"

@@ -1124,7 +1124,7 @@ def test_no_option_opens_the_jail(disk: Workspace, root: Path, tmp_path: Path) -
             call()
     assert b"theirs" not in disk.export("/")
     assert str(outcome(lambda: disk.export("way/outside"))).endswith(("symlink-escape", "file-not-found"))
-    assert str(outcome(lambda: disk.rollback("baseline", paths=["way/outside"]))).endswith("file-not-found")
+    assert str(outcome(lambda: disk.rollback("baseline", paths=["way/outside"]))).endswith("symlink-escape")
     with Workspace.open(root, store=tmp_path / "store2", allow_large=True, resolver="walk") as other:
         for tool in other.tools(protect=False, absolute="virtual"):
             answer = tool(**dict.fromkeys(tool.parameters["required"], "way/outside"))

@@ -84,6 +84,11 @@ pub struct Skipped {
 pub const IGNORED: &str = "ignored";
 
 impl Skipped {
+    /// Tells whether a pipe, socket or device stands there, so that it is known not to be a file.
+    pub fn is_special(&self) -> bool {
+        matches!(self.reason.as_str(), "fifo" | "socket" | "device" | "special")
+    }
+
     /// Tells whether the rules left it out, rather than that it could not be read.
     pub fn is_ignored(&self) -> bool {
         self.reason == IGNORED

@@ -464,6 +464,14 @@ impl GitPast {
         self.sequence = 0;
         self.last_offset = None;
         if let Some(frame) = self.log.last()? {
+            if self.head.is_none() {
+                // Nothing is recorded before the first checkpoint stands.
+                return Err(Error::new(ErrorKind::StoreCorrupt, "the branch of this workspace's checkpoints is gone")
+                    .with_hint(format!(
+                        "Its last commit may still be there: find it with git fsck --lost-found in the store and give it the name {}.",
+                        self.reference
+                    )));
+            }
             match record::from_json(&frame.header)? {
                 Frame::Mutation(mutation) => {
                     self.sequence = mutation.sequence;

@@ -77,6 +77,7 @@ impl Workspace {
     /// is returned; a label or author given is remembered as another name of it.
     pub fn checkpoint(&self, label: Option<&str>, author: Option<&str>, work: &Work) -> Result<Arc<Checkpoint>> {
         let mut changing = self.change(work)?;
+        changing.ensure_baseline()?;
         let captured = changing.capture()?;
         changing.checkpoint(&captured, label, author)
     }
@@ -137,7 +138,7 @@ impl Workspace {
         let old = changing.past.tree(&old)?;
         let (new, left_out) = if let Some(reference) = b {
             let checkpoint = find(&mut changing, reference)?;
-            (changing.past.tree(&checkpoint)?, Vec::new())
+            (changing.past.tree(&checkpoint)?, checkpoint.details.skipped.clone())
         } else {
             let captured = changing.capture()?;
             (captured.tree, captured.skipped)
@@ -145,7 +146,8 @@ impl Workspace {
         drop(changing);
         let mut changes = diff(&old, &new)?;
         // What cannot be looked at is not known to be gone.
-        let left_out: HashSet<&WsPath> = left_out.iter().map(|skipped| &skipped.path).collect();
+        let left_out: HashSet<&WsPath> =
+            left_out.iter().filter(|skipped| !skipped.is_special()).map(|skipped| &skipped.path).collect();
         changes.retain(|change| change.after.is_some() || !is_within(&change.path, &left_out));
         if !base.is_root() {
             changes.retain(|change| change.path.starts_with(&base));
@@ -352,10 +354,7 @@ impl Changing<'_> {
         let by = author.unwrap_or(DEFAULT_AUTHOR);
         let changes = self.since_head(&captured.tree)?;
         self.record_external(captured)?;
-        let Some(head) = self.past.head() else {
-            let label = label.or_else(|| Some("baseline".to_owned()));
-            return self.commit(captured, &changes, CheckpointKind::Baseline, label, by, None);
-        };
+        let head = self.head()?;
         let known: HashSet<&Skipped> = head.details.skipped.iter().collect();
         if changes.is_empty() && captured.skipped.iter().all(|skipped| known.contains(skipped)) {
             // Only what happened, and was undone by hand, since the head: nothing to name but the head itself.
