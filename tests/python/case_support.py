@@ -145,9 +145,19 @@ def python(
     return done
 
 
+_programs: list[subprocess.Popen[str]] = []
+
+
+def end_programs() -> None:
+    """End what `started` left running: a test that failed must not slow down all others."""
+    while _programs:
+        with _programs.pop() as process:
+            process.kill()
+
+
 def started(source: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a program in a process of its own, with pipes."""
-    return subprocess.Popen(
+    """Start a program in a process of its own, with pipes; it ends with the test at the latest."""
+    process = subprocess.Popen(
         [sys.executable, "-W", "ignore::RuntimeWarning", "-c", textwrap.dedent(source), *map(str, arguments)],
         env=plain_environment(),
         stdin=subprocess.PIPE,
@@ -155,6 +165,8 @@ def started(source: str, *arguments: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    _programs.append(process)
+    return process
 
 
 def unprivileged() -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from case_support import end_programs
 from hedgerow import Workspace
 
 try:
@@ -20,6 +22,18 @@ else:
     settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=slow)
     settings.register_profile("nightly", max_examples=5_000, deadline=None, suppress_health_check=slow)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, and let the programs of tests hear it, also where a job in the background was told not to."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _programs_end() -> Iterator[None]:
+    yield
+    end_programs()
 
 
 @pytest.fixture
