@@ -192,9 +192,11 @@ impl Objects {
         &self.root
     }
 
-    /// Removes the directory for temporary files, unless somebody uses it.
+    /// Removes the directory for temporary files, unless somebody uses it, and frees what compressing took.
     pub(crate) fn rest(&self) {
         drop(self.scratch.lock().take());
+        // PERF: 0.4 MB each, and milliseconds for the kernel to take back.
+        self.deflaters.lock().clear();
     }
 
     /// Returns the directory for temporary files, making it the first time.

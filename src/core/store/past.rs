@@ -156,7 +156,7 @@ pub trait Past: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Gives up the place for temporary files; whatever needs one makes another.
+    /// Gives up what is needed only while something is stored; whoever stores makes it again.
     fn rest(&self) {}
 }
 

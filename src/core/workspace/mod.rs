@@ -314,8 +314,8 @@ impl Workspace {
         }
         // Only a cache: without it the next capture reads more, which is no reason to fail.
         drop(self.files().close());
-        // Removing a directory may wait for the disk: it is done here, not where the last handle is let go of, which may
-        // be an event loop. Whoever is at work removes it in the end.
+        // This takes time, and may wait for the disk: it is done here, not where the last handle is let go of, which may be
+        // an event loop. Whoever is at work does it in the end.
         if let Some(past) = self.inner.past.try_lock() {
             past.rest();
         }
