@@ -390,8 +390,7 @@ impl<'a> OffsetMap<'a> {
     }
 }
 
-/// One occurrence in the shown text and what replaces it.
-/// A place, and what comes there: shared, because one text may come to a million places.
+/// One occurrence in the shown text and what replaces it: shared, because one text may come to a million places.
 struct Hit {
     range: Range<usize>,
     new: Rc<str>,
